@@ -46,6 +46,7 @@ __all__ = [
     "TaskMigratedError",
     "TopologyError",
     "UnknownStateStoreError",
+    "UnreachableError",
     "UserCodeError",
 ]
 
@@ -145,6 +146,25 @@ class MissingTopicError(TopologyError):
 
 class RetryableError(StreamsError):
     """The broker or the disk did not answer in time; the same call may succeed later."""
+
+
+class UnreachableError(RetryableError):
+    """A service that a record needs, such as a schema registry, cannot be reached.
+
+    The record is not at fault: no exception handler receives this error, also not behind another one that was raised
+    from it. The task goes back to its last commit, waits, and tries again until ``task.timeout.ms``.
+    """
+
+
+def outage_behind(error: BaseException | None) -> UnreachableError | None:
+    """Returns the :class:`UnreachableError` that an error is or was raised from; ``None`` if there is none."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, UnreachableError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
 
 
 class AuthorizationError(StreamsError):

@@ -6,6 +6,7 @@ line, and sequences that a terminal obeys.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,3 +98,13 @@ def printable(text: str, keep: str = "") -> str:
 
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+# An unescaped slash in a password makes its rest look like a path, so a colon before the first slash counts as one.
+_LOGIN = re.compile(r"""(?<=://)(?:[^/\s,'"@]*|[^/\s,'"@:]+:[^\s,'"@]*)@""")
+_BARE_LOGIN = re.compile(r"""^[^/\s,'"@:]+:[^\s,'"@]*@""")
+
+
+def without_logins(text: str) -> str:
+    """Returns a text without the logins in its URLs (``https://user:password@host``)."""
+    return _BARE_LOGIN.sub("***@", _LOGIN.sub("***@", text)) if "@" in text else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from processor_api.errors import outage_behind
 from processor_api.serde import Serde, SerdeSchema, WrappingSerde
 from processor_api.texts import kind_and_text, repr_of
 
@@ -45,6 +46,8 @@ class MigratingSerde(WrappingSerde[T]):
         try:
             value: T = self.inner.deserialize(data)
         except Exception as error:
+            if outage_behind(error) is not None:  # the bytes may well be a value of today
+                raise
             return self._converted(data, error)
         return value
 

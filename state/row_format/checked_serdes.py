@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.errors import StoreError
+from processor_api.errors import StoreError, StreamsError, UnreachableError, outage_behind
 from processor_api.serde import Serde
 from processor_api.texts import error_text
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from state.formats.keys import after_prefix
 
 
-def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: Any = None) -> StoreError:
-    """Returns the error of a serde that could not write a key or a value.
+def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: Any = None) -> StreamsError:
+    """Returns the error of a serde that could not write a key or a value; behind an outage that of the outage.
 
     :param part: which of them.
     """
+    if (outage := outage_behind(error)) is not None:
+        return _away(outage, store)
     hint = (
         f"; for such a {part} give {part}_serde= to its builder or its Materialized"
         if isinstance(error, TypeError)
@@ -24,6 +26,10 @@ def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: 
     )
     message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error_text(error)}{hint}"
     return StoreError(message, store=store, key=key)
+
+
+def _away(outage: UnreachableError, store: str) -> UnreachableError:
+    return UnreachableError(f"store {store!r}: {outage.message}", **{**outage.place(), "store": store})
 
 
 def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
@@ -34,6 +40,8 @@ def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
         try:
             return deserialize(data)
         except Exception as error:
+            if (outage := outage_behind(error)) is not None:
+                raise _away(outage, store) from error
             raise StoreError(
                 f"store {store!r}: the {serde.name} serde cannot read the {part}: {error_text(error)}", store=store
             ) from error

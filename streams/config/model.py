@@ -38,7 +38,7 @@ from processor_api.timestamps import TimestampExtractor
 from streams.config import values
 from streams.config.client_settings import client_setting
 from streams.config.keys import KEYS, PREFIXES
-from streams.config.secrets import MASK, SecretSettings, insecure, is_secret, masked
+from streams.config.secrets import SecretSettings, insecure, masked, shown_value
 from streams.config.settings import kafka_name, sort_settings
 
 log = logging.getLogger("streams.config")
@@ -360,7 +360,7 @@ class StreamsConfig(BaseModel):
             settings = {"application.id": "shop", "bootstrap.servers": "b:9092", "sasl.password": "rosebud"}
             assert "rosebud" not in StreamsConfig.of(settings).shown().values()
         """
-        return {name: MASK if is_secret(name) and value else _shown(value) for name, value in self.dotted().items()}
+        return {name: _shown(shown_value(name, value)) for name, value in self.dotted().items()}
 
     def origin(self, name: str) -> Literal["given", "default"]:
         """Returns whether the value of a setting was given or is the default; the name may be dotted or in snake
@@ -383,7 +383,7 @@ class StreamsConfig(BaseModel):
         for name in type(self).model_fields:
             if name in self.model_fields_set:
                 value = getattr(self, name)
-                yield name, masked(value) if isinstance(value, dict) else value
+                yield name, masked(value) if isinstance(value, dict) else shown_value(name, value)
 
     def _contradictions_of_tags(self) -> list[str]:
         unknown = [name for name in self.rack_aware_assignment_tags if name not in self.client_tag]

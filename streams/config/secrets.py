@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from processor_api.texts import without_logins
+
 MASK = "********"
 
 _PARTS = (
@@ -22,9 +24,21 @@ def is_secret(name: str) -> bool:
     return any(part in dotted for part in _PARTS) or dotted.rpartition(".")[2] in _WHOLE_WORDS
 
 
+def holds_secret(name: str, value: Any) -> bool:
+    """Whether a setting is a secret, or its value has a login in a URL, as that of a proxy may have."""
+    return is_secret(name) or (isinstance(value, str) and without_logins(value) != value)
+
+
+def shown_value(name: str, value: Any) -> Any:
+    """Returns the value of a setting with what is secret of it masked: all of it, or the logins in its URLs."""
+    if is_secret(name) and value:
+        return MASK
+    return without_logins(value) if isinstance(value, str) else value
+
+
 def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings by name, with secrets masked."""
-    return {name: MASK if is_secret(name) and value else value for name, value in settings.items()}
+    """Returns the settings by name, with what is secret of them masked."""
+    return {name: shown_value(str(name), value) for name, value in settings.items()}
 
 
 class SecretSettings(dict[str, Any]):

@@ -223,6 +223,9 @@ class ThreadStatus:
     classic ones if it joins by the consumer protocol."""
     group_status: str | None = None
     """The reason for which the group gives it no tasks, with what to do; ``None`` if it says nothing of the kind."""
+    outages: int = 0
+    """How often tasks went back to their last commit because a service that a record needs, such as a schema registry,
+    could not be reached."""
 
 
 @dataclass(frozen=True, kw_only=True)

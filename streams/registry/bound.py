@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
+from processor_api.errors import outage_behind
 from processor_api.serde import Headers, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
+from streams.registry.outages import RegistryAway
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import Registered, SchemaError, SchemaText, TopicPart
 from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
@@ -349,8 +351,10 @@ class Subject:
                 f"{error}; register it there, or set auto.register.schemas=true, or use.latest.version=true"
             ) from error
 
-    def failure(self, error: BaseException, what: str) -> SchemaError:
-        """Returns the error of a record, with what is known of it."""
+    def failure(self, error: BaseException, what: str) -> Exception:
+        """Returns the error of a record, with what is known of it; of an outage an error that is not the record's."""
+        if (outage := outage_behind(error)) is not None:
+            return RegistryAway(f"{self.name}, {what}: {outage.message}", **outage.place())
         text = plain_str(error)
         if isinstance(error, EOFError):
             text = f"the data end in the middle of a value{f' ({text})' if text else ''}"

@@ -8,17 +8,20 @@ nothing that is known already.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
 from streams.registry.avro_evolution import complaints, is_transitive
+from streams.registry.outages import RegistryAway, patience_of_thread
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
-from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES
+from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 
 try:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
@@ -37,10 +40,13 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_MS = 10_000
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+REFUSED_S = 5.0
+"""How long a refusal is remembered."""
+MOST_REFUSALS = 1000
 MOCK = "mock://"
 _REFUSED_LOGIN = (401, 403)
 _NOT_FOUND = 404
-_LATER = (408, 425, 429)
+_LATER = (407, 408, 425, 429)
 _INCOMPATIBLE = 409
 _NO_SUPPORT = 404
 
@@ -68,8 +74,36 @@ class NotInRegistry(SchemaError):
     """Raised where a registry answers that it has no such schema, subject or version."""
 
 
-class RegistryAway(SchemaError):
-    """Raised where a registry did not answer before the deadline."""
+class _Refusals:
+    """Remembers for some seconds what the registry has refused, so that a flood of records with one unknown id does
+    not ask for each of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: OrderedDict[Hashable, tuple[float, type[SchemaError], str]] = OrderedDict()
+
+    def check(self, key: Hashable) -> None:
+        """Raises the error that was the answer to the same question a moment ago.
+
+        :raises SchemaError: if there was one.
+        """
+        found = self._known.get(key)
+        if found is None:
+            return
+        until, kind, text = found
+        if self._clock.monotonic() < until:
+            raise kind(text)
+        self._known.pop(key, None)
+
+    def add(self, key: Hashable, error: SchemaError) -> None:
+        """Remembers an answer; the oldest one gives way."""
+        self._known[key] = self._clock.monotonic() + REFUSED_S, type(error), str(error)
+        while len(self._known) > MOST_REFUSALS:
+            self._known.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forgets all: something was registered."""
+        self._known.clear()
 
 
 class RegistryClient:
@@ -80,13 +114,15 @@ class RegistryClient:
     """
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
-        self.url = str(settings["url"])
+        self.url = shown_url(str(settings["url"]))
         self._timeout_s = settings.get("timeout.ms", DEFAULT_TIMEOUT_MS) / 1000
         self._clock = clock or SystemClock()
         self._client = _made(settings)
         self._by_id: dict[int, Registered] = {}
         self._by_guid: dict[str, Registered] = {}
         self._away_since: float | None = None
+        self._refusals = _Refusals(self._clock)
+        self._secrets = secrets_in(settings)
 
     def close(self) -> None:
         """Closes the connections; the client cannot be used then."""
@@ -101,7 +137,8 @@ class RegistryClient:
         """
         found = self._by_id.get(schema_id)
         if found is None:
-            schema = self._ask(f"schema id {schema_id}", lambda: self._client.get_schema(schema_id))
+            what = f"schema id {schema_id}"
+            schema = self._ask(what, lambda: _complete(self._client.get_schema(schema_id)))
             found = self._by_id[schema_id] = Registered(_text_of(schema), schema_id)
         return found
 
@@ -109,7 +146,7 @@ class RegistryClient:
         """Returns the schema with a GUID; otherwise as :meth:`by_id`."""
         found = self._by_guid.get(guid)
         if found is None:
-            schema = self._ask(f"schema GUID {guid}", lambda: self._client.get_schema_by_guid(guid))
+            schema = self._ask(f"schema GUID {guid}", lambda: _complete(self._client.get_schema_by_guid(guid)))
             found = self._by_guid[guid] = Registered(_text_of(schema), -1, guid)
         return found
 
@@ -119,7 +156,12 @@ class RegistryClient:
         :raises SchemaError: if it is refused, as one that is not compatible, or the registry does not answer in time.
         """
         theirs, what = _theirs(schema), f"the registration of a schema in subject {subject}"
-        found = self._ask(what, lambda: self._client.register_schema_full_response(subject, theirs, normalize))
+        found = self._ask(
+            what,
+            lambda: _identified(self._client.register_schema_full_response(subject, theirs, normalize)),
+            _digest(schema),
+        )
+        self._refusals.clear()
         return _registered(schema, found, subject)
 
     def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
@@ -128,7 +170,9 @@ class RegistryClient:
         :raises NotInRegistry: if the subject has it not, or does not exist.
         """
         theirs, what = _theirs(schema), f"the schema in subject {subject}"
-        found = self._ask(what, lambda: self._client.lookup_schema(subject, theirs, normalize))
+        found = self._ask(
+            what, lambda: _identified(self._client.lookup_schema(subject, theirs, normalize)), _digest(schema)
+        )
         return _registered(schema, found, subject)
 
     def latest(self, subject: str) -> Registered:
@@ -136,7 +180,8 @@ class RegistryClient:
 
         :raises NotInRegistry: if it does not exist.
         """
-        found = self._ask(f"the latest version of subject {subject}", lambda: self._client.get_latest_version(subject))
+        what = f"the latest version of subject {subject}"
+        found = self._ask(what, lambda: _complete(self._client.get_latest_version(subject)))
         return _registered(_text_of(found.schema), found, subject)
 
     def references_of(self, schema: SchemaText) -> Iterator[tuple[SchemaReference, SchemaText]]:
@@ -160,7 +205,7 @@ class RegistryClient:
         :raises NotInRegistry: if the subject has it not.
         """
         what = f"version {version} of subject {subject}"
-        found = self._ask(what, lambda: self._client.get_version(subject, version))
+        found = self._ask(what, lambda: _complete(self._client.get_version(subject, version)))
         return _registered(_text_of(found.schema), found, subject)
 
     def associated(self, place: TopicPart) -> str | None:
@@ -222,70 +267,111 @@ class RegistryClient:
 
     # ------------------------------------------------------------------ asking
 
-    def _ask(self, what: str, call: Callable[[], T]) -> T:
+    def _ask(self, what: str, call: Callable[[], T], more: str = "") -> T:
         """Calls until the registry answers, or the time of an outage is over; an outage is shared by all calls, so a
-        thread with many unknown ids waits for it once.
+        thread with many unknown ids waits for it once. Threads that wait in another way have a patience of their own
+        (`streams.registry.outages`).
 
-        :raises SchemaError: naming what was asked for.
+        :param more: what the name of the question lacks to be one of its own.
+        :raises SchemaError: if the registry refuses it; from then on the same for some seconds, without a question.
+        :raises RegistryAway: if it does not answer; both name what was asked for.
         """
-        wait_s = FIRST_WAIT_S
+        key = what, more
+        self._refusals.check(key)
+        patience, wait_s, failed = patience_of_thread(), FIRST_WAIT_S, False
         while True:
             try:
                 found = call()
             except Exception as error:
-                self._check_final(what, error)
-                wait_s = self._wait(what, error, wait_s)
+                failed = True
+                away = self._away(what, error, key)
+                if patience is None and not _may_pass(error):
+                    raise away from error  # a person waits, and has to do something
+                if patience is None:
+                    wait_s = self._wait(away, error, wait_s)
+                elif not patience.waits(away):
+                    raise away from error
                 continue
+            if failed and patience is not None:
+                patience.answered()
             if self._away_since is not None:
                 self._away_since = None
-                log.info("the schema registry answers again", extra={"registry": self.url})
+                log.warning("the schema registry answers again", extra={"registry": self.url})
             return found
 
-    def _check_final(self, what: str, error: Exception) -> None:
-        """Raises the error of an answer that would be the same again.
+    def _away(self, what: str, error: Exception, key: Hashable) -> RegistryAway:
+        """Returns the error of an outage: the registry was not reached, or what came is not the answer of a registry.
 
-        :raises SchemaError: naming what was asked for, and what to do.
+        An answer would be the same again, and is about what was asked for: its status and its body are those that
+        registries have for a schema that is missing, not compatible or wrong. All else may be over later and is not the
+        fault of a record, a login that is refused included.
+
+        :raises SchemaError: if it is an answer, naming what was asked for, and what to do.
         """
-        if isinstance(error, SchemaRegistryError):
-            status, text = error.http_status_code, cut(plain_str(error.error_message), 500)
+        if _is_answer(error):
+            assert isinstance(error, SchemaRegistryError)
+            status, text = error.http_status_code, cut(self._masked(error.error_message), 500)
+            kind, why = SchemaError, f"refuses it ({status}: {text})"
             if status == _NOT_FOUND:
-                raise NotInRegistry(f"{what}: the registry {self.url} has no such schema ({text})") from error
-            if status in _REFUSED_LOGIN:
-                raise SchemaError(
-                    f"{what}: the registry {self.url} refuses the login ({status}: {text}); check basic.auth.user.info"
-                    " or the settings that begin with bearer.auth."
-                ) from error
-            if status == _INCOMPATIBLE:
-                raise SchemaError(
-                    f"{what}: the registry {self.url} refuses it, since it is not compatible with those before ({text})"
-                ) from error
-            if status < 500 and status not in _LATER:
-                raise SchemaError(f"{what}: the registry {self.url} refuses it ({status}: {text})") from error
-        elif isinstance(error, OAuthTokenError):
-            raise SchemaError(f"{what}: no token for the registry {self.url}: {plain_str(error)}") from error
-        elif (tls := _tls_error(error)) is not None:
-            raise SchemaError(
-                f"{what}: the registry {self.url} is not trusted, or does not trust this client: {plain_str(tls)};"
-                " check the settings that begin with ssl."
-            ) from error
-        elif not _is_of_transport(error):
-            raise SchemaError(f"{what}: the registry {self.url}: {type(error).__name__}: {plain_str(error)}") from error
-
-    def _wait(self, what: str, error: Exception, wait_s: float) -> float:
-        """Waits before the next call; returns how long to wait then."""
-        now = self._clock.monotonic()
+                kind, why = NotInRegistry, f"has no such schema ({text})"
+            elif status == _INCOMPATIBLE:
+                why = f"refuses it, since it is not compatible with those before ({text})"
+            refusal = kind(f"{what}: the registry {self.url} {why}")
+            if not self.url.startswith(MOCK):  # which is asked at no cost
+                self._refusals.add(key, refusal)
+            raise refusal from error
+        if not isinstance(error, SchemaRegistryError) and not _is_of_transport(error):
+            self._client.clear_caches()  # which may have kept a half of an answer
+        away = RegistryAway(f"{what}: the registry {self.url} {self._reason(error)}")
         if self._away_since is None:
-            self._away_since = now
+            self._away_since = self._clock.monotonic()
             log.warning(
-                "the schema registry does not answer: what is known goes on, all else waits",
-                extra={"registry": self.url, "asked": what, "error": plain_str(error)},
+                "the schema registry cannot be used: records of known schemas go on, all others wait; nothing is lost."
+                " Check that it runs, and the settings that begin with schema.registry.",
+                extra={"registry": self.url, "asked": what, "error": self._reason(error)},
             )
-        left = self._away_since + self._timeout_s - now
+        return away
+
+    def _reason(self, error: Exception) -> str:
+        """Returns why a registry cannot be used, and what to do, as the rest of a sentence."""
+        text = cut(self._masked(error) or type(error).__name__, 500)
+        if isinstance(error, SchemaRegistryError):
+            status = error.http_status_code
+            text = cut(self._masked(error.error_message), 500)
+            if status in _REFUSED_LOGIN:
+                return (
+                    f"refuses the login ({status}: {text}); check basic.auth.user.info or the settings that begin with"
+                    " bearer.auth."
+                )
+            return f"cannot be asked now ({status}: {text})"
+        if isinstance(error, OAuthTokenError):
+            return f"cannot be asked: there is no token for it: {text}"
+        if (tls := _tls_error(error)) is not None:
+            return (
+                f"is not trusted, or does not trust this client: {self._masked(tls)}; check the settings that begin"
+                " with ssl."
+            )
+        if _is_of_transport(error):
+            return f"does not answer: {text}"
+        return f"sent what is not the answer of a registry: {type(error).__name__}: {text}; check the url"
+
+    def _masked(self, text: Any) -> str:
+        """Returns a text without what is secret in the settings, which errors of libraries may quote."""
+        shown = plain_str(text)
+        for secret in self._secrets:
+            shown = shown.replace(secret, "***")
+        return shown
+
+    def _wait(self, away: RegistryAway, error: Exception, wait_s: float) -> float:
+        """Waits before the next call; returns how long to wait then.
+
+        :raises RegistryAway: after ``timeout.ms``.
+        """
+        assert self._away_since is not None
+        left = self._away_since + self._timeout_s - self._clock.monotonic()
         if left <= 0:
-            reason = plain_str(error) or type(error).__name__
-            raise RegistryAway(
-                f"{what}: the registry {self.url} has not answered for {self._timeout_s:g} s (timeout.ms): {reason}"
-            ) from error
+            text = f"{away.message}; it has not answered for {self._timeout_s:g} s (timeout.ms)"
+            raise RegistryAway(text) from error
         self._clock.wait(min(wait_s, left))
         return min(2 * wait_s, LONGEST_WAIT_S)
 
@@ -309,7 +395,10 @@ def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient.new_client({**given, "max.retries": 0})
     except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
-        raise SchemaError(f"the client of the registry {url} cannot be made: {error}") from error
+        text = str(error)
+        for secret in secrets_in(settings):
+            text = text.replace(secret, "***")
+        raise SchemaError(f"the client of the registry {shown_url(url)} cannot be made: {text}") from None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -329,6 +418,51 @@ def _is_of_transport(error: Exception) -> bool:
     return isinstance(error, (OSError, SchemaRegistryError)) or any(
         one.__name__ == "TransportError" for one in type(error).__mro__
     )
+
+
+def _is_answer(error: Exception) -> bool:
+    """Returns whether a registry has answered about what it was asked for: with one of its errors, which are JSON with
+    a code. A page of a proxy is none."""
+    if not isinstance(error, SchemaRegistryError):
+        return False
+    code: Any = error.error_code  # whatever the JSON has there
+    if not isinstance(code, int) or code < 0:
+        return False
+    status = error.http_status_code
+    return 400 <= status < 500 and status not in (*_REFUSED_LOGIN, *_LATER)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Returns whether a registry that cannot be used may answer some seconds later, if nobody changes a setting."""
+    if isinstance(error, SchemaRegistryError):
+        return error.http_status_code >= 500 or error.http_status_code in _LATER
+    return _is_of_transport(error) and _tls_error(error) is None
+
+
+def _complete(found: Any) -> Any:
+    """Returns what has come of a schema.
+
+    :raises ValueError: if it has no text: a part of an answer, or that of something else.
+    """
+    schema = getattr(found, "schema", found)
+    if not isinstance(getattr(schema, "schema_str", None), str):
+        raise ValueError("there is no schema in it")
+    return found if schema is found else _identified(found)
+
+
+def _identified(found: Any) -> Any:
+    """Returns what has come of a schema in a subject.
+
+    :raises ValueError: if it has no id.
+    """
+    if not isinstance(found.schema_id, int) or not 0 <= found.schema_id < 1 << 32:
+        raise ValueError("there is no id of a schema in it")
+    return found
+
+
+def _digest(schema: SchemaText) -> str:
+    """Returns a short text that stands for a schema."""
+    return hashlib.sha256(repr(schema).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _theirs(schema: SchemaText) -> Schema:

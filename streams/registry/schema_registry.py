@@ -9,7 +9,7 @@ from processor_api.errors import ConfigError
 from processor_api.serde import Serde, with_default
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
-from streams.registry.settings import SECRETS, read_settings
+from streams.registry.settings import read_settings, shown_settings
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
@@ -83,8 +83,9 @@ class SchemaRegistry:
         return SchemaRegistry.of, (self.settings,)
 
     def __repr__(self) -> str:
-        shown = {name: "***" if name in SECRETS else value for name, value in self.settings.items() if name != "url"}
-        return f"SchemaRegistry({', '.join([self.url, *(f'{n}={v}' for n, v in shown.items())])})"
+        shown = shown_settings(self.settings)
+        url = shown.pop("url")
+        return f"SchemaRegistry({', '.join([url, *(f'{n}={v}' for n, v in shown.items())])})"
 
 
 class DefaultWithRegistry(Serde[Any]):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from processor_api.errors import ConfigError
-from processor_api.texts import plain_str, repr_of
+from processor_api.texts import plain_str, repr_of, without_logins
 
 DEFAULT_TIMEOUT_MS = 60_000
 
@@ -30,7 +31,8 @@ def _flag(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"is a text, not {repr_of(value)}")
+        # Not the value, which may be a secret.
+        raise ValueError("is a text, not an empty one" if value == "" else f"is a text, not one of {type(value)}")
     return value
 
 
@@ -73,8 +75,8 @@ def _url(value: Any) -> str:
     text = ",".join(map(_text, value)) if isinstance(value, (list, tuple)) else value
     for one in _text(text).split(","):
         if not one.strip().startswith(("http://", "https://", "mock://")):
-            raise ValueError(f"begins with http://, https:// or mock://, not {repr_of(one)}")
-        if "@" in one.partition("://")[2].partition("/")[0] and not one.strip().startswith("mock://"):
+            raise ValueError(f"begins with http://, https:// or mock://, not {repr_of(shown_url(one))}")
+        if without_logins(one) != one and not one.strip().startswith("mock://"):
             raise ValueError("has a login in it, which logs would show: set basic.auth.user.info in its place")
     return str(text)
 
@@ -109,6 +111,8 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 """Each setting, and how its value is read."""
 
+_WITH_LOGINS = frozenset({"proxy", "bearer.auth.issuer.endpoint.url", "url"})
+"""Settings whose URLs may have a login in them, or a key in their query."""
 SECRETS = frozenset({"basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password"})
 OF_SERDES = frozenset(
     {
@@ -122,6 +126,45 @@ OF_SERDES = frozenset(
     }
 )
 """Settings of serdes, which one of them may have for itself; all others are those of the client."""
+
+
+def shown_url(url: str) -> str:
+    """Returns URLs, separated by commas, without the logins and the queries in them."""
+    return ",".join(_without_query(one) for one in without_logins(url).split(","))
+
+
+def _without_query(url: str) -> str:
+    address, query, _ = url.partition("?")
+    return f"{address}?***" if query else url
+
+
+def shown_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as people may see them: without secrets, and without the logins in URLs."""
+    return {name: shown_setting(name, value) for name, value in settings.items()}
+
+
+def shown_setting(name: str, value: Any) -> Any:
+    """Returns the value of a setting as people may see it."""
+    dotted = name.replace("_", ".")
+    if dotted in SECRETS:
+        return "***"
+    return shown_url(value) if dotted in _WITH_LOGINS and isinstance(value, str) else value
+
+
+def secrets_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the texts in settings that no message may show, the longest first."""
+    found = set()
+    for name, value in settings.items():
+        text = str(value)
+        if name in SECRETS:
+            found |= {text, text.partition(":")[2]} if name == "basic.auth.user.info" else {text}
+        elif name in _WITH_LOGINS:
+            for one in text.split(","):
+                login, at, _ = one.rpartition("://")[2].rpartition("@")
+                password = login.partition(":")[2]
+                found |= {login, password, unquote(password)} if at else set()
+    return tuple(sorted(filter(None, found), key=len, reverse=True))
+
 
 _NOTHING_TO_DO = {
     "basic.auth.credentials.source": ("URL", "USER_INFO"),

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
+from processor_api.errors import UnreachableError
 from registry_server import RegistryServer
 from streams import Avro, ConfigError, SchemaRegistry
-from streams.registry.client import RegistryAway, RegistryClient
+from streams.registry.client import MOST_REFUSALS, REFUSED_S, NotInRegistry, RegistryClient
+from streams.registry.outages import GoesBack, RegistryAway, patient
 from streams.registry.schemas import SchemaError, SchemaText
 
 SCHEMA = SchemaText('"string"')
@@ -83,7 +85,7 @@ def test_what_is_known_is_not_asked_for_again(fake: FakeRegistry) -> None:
     assert serde.deserialize(data) == "tea"
     fake.answers = [AWAY]
     assert serde.deserialize(data) == "tea"
-    with pytest.raises(SchemaError, match=r"schema id 8 \(subject orders-value\).*has not answered"):
+    with pytest.raises(RegistryAway, match=r"schema id 8 \(subject orders-value\).*has not answered"):
         serde.deserialize(b"\x00\x00\x00\x00\x08\x06tea")
     assert len(fake.requests) == 2
 
@@ -107,8 +109,6 @@ def test_the_next_url_is_asked_where_the_first_does_not_answer(fake: FakeRegistr
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        (401, "refuses the login"),
-        (403, "refuses the login"),
         (404, "has no such schema"),
         (409, "refuses it, since it is not compatible"),
         (413, r"refuses it \(413"),
@@ -122,10 +122,98 @@ def test_what_would_be_answered_again_is_not_asked_again(fake: FakeRegistry, sta
     assert len(fake.requests) == 1
 
 
-def test_an_answer_that_is_no_json_is_an_error(fake: FakeRegistry) -> None:
-    fake.answers = [(200, b"<html>")]
-    with pytest.raises(SchemaError, match="schema id 1: the registry"):
-        RegistryClient({"url": fake.url}).by_id(1)
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (200, b"<html>", "sent what is not the answer of a registry.*check the url"),
+        (200, b'{"schema": "\\"str', "sent what is not the answer of a registry"),
+        (200, {}, "sent what is not the answer of a registry"),
+        (200, [], "sent what is not the answer of a registry"),
+        (200, b"", "sent what is not the answer of a registry"),
+        (302, b"", r"cannot be asked now \(302"),
+        (401, {"error_code": 40101, "message": "no"}, r"refuses the login \(401: no\); check basic\.auth"),
+        (403, {"error_code": 40301, "message": "no"}, "refuses the login"),
+        (404, b"<html>no such page</html>", r"cannot be asked now \(404"),
+        (404, {"error": "no route"}, r"cannot be asked now \(404"),
+        (407, b"the proxy wants a login", r"cannot be asked now \(407"),
+        (429, {"error_code": 42901, "message": "slowly"}, r"cannot be asked now \(429"),
+        (500, {"error_code": 50001, "message": "the store"}, r"cannot be asked now \(500"),
+        (502, b"bad gateway", r"cannot be asked now \(502"),
+    ],
+)
+def test_what_is_not_the_answer_of_a_registry_is_an_outage(
+    fake: FakeRegistry, status: int, body: Any, why: str
+) -> None:
+    fake.answers = [(status, body)]
+    client = RegistryClient({"url": fake.url, "timeout.ms": 0})
+    with pytest.raises(RegistryAway, match=f"schema id 1: the registry {fake.url} {why}"):
+        client.by_id(1)
+    fake.answers = [GOOD]
+    assert client.by_id(1).schema == SCHEMA
+
+
+def test_a_refusal_is_remembered_for_some_seconds(fake: FakeRegistry) -> None:
+    fake.answers = [(404, {"error_code": 40403, "message": "Schema not found"})]
+    clock = ManualClock()
+    client = RegistryClient({"url": fake.url}, clock)
+    for _ in range(3):
+        with pytest.raises(NotInRegistry, match=r"schema id 7: .* has no such schema"):
+            client.by_id(7)
+    assert len(fake.requests) == 1
+    fake.answers = [GOOD]
+    clock.wait(REFUSED_S - 0.001)
+    with pytest.raises(NotInRegistry):
+        client.by_id(7)
+    assert client.by_id(8).schema == SCHEMA
+    clock.wait(0.001)
+    assert client.by_id(7).schema == SCHEMA
+
+
+def test_refusals_of_more_ids_than_are_remembered_make_room(fake: FakeRegistry) -> None:
+    fake.answers = [(404, {"error_code": 40403, "message": "Schema not found"})]
+    client = RegistryClient({"url": fake.url}, ManualClock())
+    for number in (*range(MOST_REFUSALS + 1), 1, 0):
+        with pytest.raises(NotInRegistry):
+            client.by_id(number)
+    assert len(fake.requests) == MOST_REFUSALS + 2
+
+
+def test_a_registration_forgets_refusals(fake: FakeRegistry) -> None:
+    fake.answers = [(404, {"error_code": 40403, "message": "Schema not found"}), (200, {"id": 5})]
+    client = RegistryClient({"url": fake.url}, ManualClock())
+    with pytest.raises(NotInRegistry):
+        client.lookup("orders-value", SCHEMA)
+    assert client.register("orders-value", SCHEMA).id == 5
+    assert client.lookup("orders-value", SCHEMA).id == 5
+
+
+class Waits:
+    """A patience that waits a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.left, self.answers = times, 0
+
+    def waits(self, error: UnreachableError) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def answered(self) -> None:
+        self.answers += 1
+
+
+@pytest.mark.parametrize("outage", [AWAY, (401, {"error_code": 40101, "message": "no"}), (200, b"<html>")])
+def test_a_thread_with_a_patience_of_its_own_decides_how_long_calls_wait(
+    fake: FakeRegistry, outage: tuple[int, Any]
+) -> None:
+    client = RegistryClient({"url": fake.url}, ManualClock())
+    fake.answers = [outage]
+    with patient(GoesBack()), pytest.raises(RegistryAway):
+        client.by_id(7)
+    assert len(fake.requests) == 1
+    fake.answers = [outage, outage, GOOD]
+    with patient(waits := Waits(2)):
+        assert client.by_id(7).schema == SCHEMA
+    assert (waits.left, waits.answers) == (0, 1)
 
 
 def test_logins_are_sent(fake: FakeRegistry) -> None:
@@ -157,7 +245,7 @@ def test_a_token_is_fetched_by_oauth(fake: FakeRegistry) -> None:
 def test_a_server_without_tls_is_named_as_not_trusted(fake: FakeRegistry) -> None:
     fake.answers = [GOOD]
     url = fake.url.replace("http:", "https:")
-    with pytest.raises(SchemaError, match=r"is not trusted.* check the settings that begin with ssl\."):
+    with pytest.raises(RegistryAway, match=r"is not trusted.* check the settings that begin with ssl\."):
         RegistryClient({"url": url}).by_id(1)
 
 
@@ -206,9 +294,30 @@ def test_a_wrong_setting_is_named(settings: dict[str, Any], why: str) -> None:
 
 
 def test_no_text_of_a_registry_has_its_secrets() -> None:
-    registry = SchemaRegistry("http://x", basic_auth_user_info="ann:rosebud", bearer_auth_token="t0k3n")
-    assert "rosebud" not in repr(registry)
-    assert "t0k3n" not in repr(registry)
+    registry = SchemaRegistry(
+        "http://x",
+        basic_auth_user_info="ann:rosebud",
+        bearer_auth_token="t0k3n",
+        proxy="http://ann:sled@proxy:3128",
+        bearer_auth_issuer_endpoint_url="https://ann:winter@login/token?key=snow",
+    )
+    shown = repr(registry)
+    assert [one for one in ("rosebud", "t0k3n", "sled", "winter", "snow") if one in shown] == []
+    assert "proxy:3128" in shown
+
+
+@pytest.mark.parametrize("url", ["ftp://ann:rosebud@x", "ann:rosebud@x:8081", "http://ann:rose/bud@x"])
+def test_a_url_that_is_refused_is_shown_without_its_login(url: str) -> None:
+    with pytest.raises(ConfigError) as failed:
+        SchemaRegistry(url)
+    assert "bud" not in str(failed.value)
+
+
+def test_an_error_of_a_proxy_is_shown_without_its_login() -> None:
+    settings = {"url": "http://registry", "proxy": "nonsense://ann:rosebud@proxy", "timeout.ms": 0}
+    with pytest.raises((SchemaError, RegistryAway)) as failed:
+        RegistryClient(settings).by_id(1)
+    assert "rosebud" not in str(failed.value)
 
 
 @dataclass

@@ -185,7 +185,7 @@ def _create_topics(topology: Topology, config: StreamsConfig) -> None:
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
     from streams.config import StreamsConfig
-    from streams.config.secrets import is_secret
+    from streams.config.secrets import holds_secret
 
     given = given_settings(arguments, derives_id=True)
     remarks = logging.getLogger("streams.config")
@@ -196,7 +196,8 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     name_application(config.application_id)
     if arguments.supervised_by is None:
         say_derived_id(given, config.application_id)
-    shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
+    arguments_given = (name for name, origin in given.origins.items() if origin == "-c")
+    shown = sorted(name for name in arguments_given if holds_secret(name, given.settings.get(name)))
     if shown and arguments.supervised_by is None:
         log.warning(
             "a secret is among the arguments of this process, which every user of the machine can read: put it into a"

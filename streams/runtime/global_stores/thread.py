@@ -15,7 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from processor_api.errors import DiskFullError, InternalError, MissingTopicError, RetryableError, StreamsError
+from processor_api.errors import (
+    DiskFullError,
+    InternalError,
+    MissingTopicError,
+    RetryableError,
+    StreamsError,
+    UnreachableError,
+    outage_behind,
+)
 from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
@@ -23,15 +31,16 @@ from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST, client_event
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
+from streams.registry.outages import patient
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import Polled, ReaderStopped, TopicReader
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
-from streams.runtime.tasks.retry import Retry
+from streams.runtime.tasks.retry import Retry, TaskTimeoutError
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.threads.thread_metrics import DropReport
-from streams.threads import StoppableThread
+from streams.threads import Event, StoppableThread
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.global")
@@ -94,6 +103,30 @@ class _ReadPartitions:
         return new
 
 
+class _WaitsHere:
+    """Waits on the thread of global stores while a service that a record needs is away, until ``task.timeout.ms``: it
+    has no commit to go back to."""
+
+    def __init__(self, retry: Retry, stopping: Event, repeated: RepeatedLines) -> None:
+        self._retry, self._stopping, self._repeated = retry, stopping, repeated
+        self.lasting: TaskTimeoutError | None = None
+        """The error of an outage that has lasted too long."""
+
+    def waits(self, error: UnreachableError) -> bool:
+        """Waits; returns false once the outage has lasted too long, or the thread is asked to end."""
+        self._repeated.log("global stores wait for a service that is away", error=str(error))
+        try:
+            wait_s = self._retry.record_failure(error)
+        except TaskTimeoutError as lasting:
+            self.lasting = lasting
+            return False
+        return not self._stopping.wait(wait_s)
+
+    def answered(self) -> None:
+        """Receives that the service has answered."""
+        self._retry.reset()
+
+
 class GlobalStreamThread:
     """Fills the global stores of a process, and then follows their topics.
 
@@ -124,6 +157,7 @@ class GlobalStreamThread:
         self._full_disk = FullDisk.of(name, process.config, process.platform)
         self._thread = StoppableThread(process.platform.threads, self.run, name)
         self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._thread.stopping, clock)
+        self._outages = _WaitsHere(Retry.of(process.config, clock), self._thread.stopping, self._repeated)
         task.stores.patiently = self._patiently
 
     # ------------------------------------------------------------------ from outside
@@ -152,7 +186,7 @@ class GlobalStreamThread:
     def run(self) -> None:
         """Runs until it is stopped, or until an error."""
         try:
-            with ParentOnly():
+            with ParentOnly(), patient(self._outages):
                 self.task.start()
                 self._restore()
                 if not self._thread.stopping.is_set():
@@ -163,8 +197,15 @@ class GlobalStreamThread:
         except BaseException as error:
             if passes(error):
                 raise
-            failure = self.failure = as_error(error, "in the thread of global stores", **self.task.failed_at)
-            log.error("thread dies", extra={"thread_name": self.name, "error": plain_str(failure)}, exc_info=failure)
+            outage = outage_behind(error)
+            if outage is not None and self._thread.stopping.is_set():
+                # What is not written is read again at the next start.
+                log.info("stopped while errors lasted", extra={"error": str(outage)})
+            else:
+                cause = error if outage is None else self._outages.lasting or error
+                failure = self.failure = as_error(cause, "in the thread of global stores", **self.task.failed_at)
+                text = {"thread_name": self.name, "error": plain_str(failure)}
+                log.error("thread dies", extra=text, exc_info=failure)
         self._become(GlobalThreadState.PENDING_SHUTDOWN)
         self._sample(math.inf)
         self._close_reader()

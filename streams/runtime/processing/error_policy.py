@@ -21,6 +21,7 @@ from processor_api.errors import (
     StoreError,
     StreamsError,
     TaskMigratedError,
+    outage_behind,
 )
 from processor_api.handlers import (
     DeserializationExceptionHandler,
@@ -153,6 +154,7 @@ class ErrorPolicy:
         """Handles a key or value that cannot be deserialised."""
         message = cursor.message
         topic, partition = cursor.source
+        self._raise_outage(node, error, {"topic": topic, "partition": partition, "offset": message.offset()})
         timestamp = message.timestamp()[1]
         headers = message.headers()
         context = self._context(node, cursor, timestamp, headers)
@@ -168,6 +170,7 @@ class ErrorPolicy:
 
     def extraction(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
         """Raises the error of a timestamp extractor that raised or returned no number: always fatal (semantics 9)."""
+        self._raise_outage(node, error, cursor.place())
         context = self._context(node, cursor, cursor.timestamp, None)
         what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}; correct it: no handler is asked"
         raise self._failure(ProcessingError, what, context, None) from error
@@ -190,6 +193,7 @@ class ErrorPolicy:
         cursor: Cursor,
     ) -> None:
         """Handles an error of user code in a node."""
+        self._raise_outage(node, error, cursor.place())
         pass_through(error)
         context = self._context(node, cursor, timestamp, headers)
         # A `Record` takes no negative time, and there may be none here (-1).
@@ -198,6 +202,7 @@ class ErrorPolicy:
 
     def punctuation(self, node: str, error: Exception, cursor: Cursor) -> None:
         """Handles an error of user code in a punctuation (semantics 92)."""
+        self._raise_outage(node, error, {})
         pass_through(error)
         self._processing(node, error, self._context(node, cursor, cursor.timestamp, None), None, None)
 
@@ -222,6 +227,7 @@ class ErrorPolicy:
         Java does not ask the handler about values of a wrong class. Python's serdes raise the same types of errors for
         these and for bad data, so the handler is asked about both.
         """
+        self._raise_outage(node, error, cursor.place())
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
         origin = SerializationExceptionOrigin[part.upper()]
         given = serde_arguments(self._origin_of(node).get("made_by"), part)
@@ -281,6 +287,17 @@ class ErrorPolicy:
 
     # ------------------------------------------------------------------ responses
 
+    def _raise_outage(self, node: str, error: Exception, place: Mapping[str, Any]) -> None:
+        """Raises the error of an outage, with its place, if an error is or comes from one: no handler is asked."""
+        outage = outage_behind(error)
+        if outage is None:
+            return
+        if outage is error and outage.task is not None:
+            raise error
+        task = str(self._task) if self._task.partition >= 0 else None
+        known = {**place, "node": node, "task": task, **self._origin_of(node)}
+        raise type(outage)(outage.message, **{**known, **outage.place()}) from error
+
     @staticmethod
     def _drop_hint(setting: str, handler: Callable[..., Any]) -> str:
         """Returns how to drop such records, unless a handler of the user's has just decided not to."""
@@ -328,6 +345,7 @@ class ErrorPolicy:
         try:
             response: Any = handler(*asked)
         except Exception as error:
+            self._raise_outage(context.processor_node_id, error, {})
             what = f"the {setting} {_name(handler)} failed itself: {_shown(error)}; it was asked about: {_shown(about)}"
             raise self._failure(_KINDS[setting], what, context, None) from error
         if isinstance(response, Response):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from processor_api.errors import StreamsError, UserCodeError
+from processor_api.errors import StreamsError, UserCodeError, outage_behind
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList, Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, repr_of
@@ -139,8 +139,9 @@ class InputReader:
         except Exception as error:
             form, cursor = self.form, self.cursor
             cursor.message, cursor.source = message, self.partition
-            if form is not None and form.refuse is not None and message.offset() < form.until:
-                raise form.refuse(message.offset(), part, error) from error
+            refuse = None if form is None or outage_behind(error) is not None else form.refuse
+            if form is not None and refuse is not None and message.offset() < form.until:
+                raise refuse(message.offset(), part, error) from error
             self._environment.errors.deserialization(source.node, error, part, cursor)
             why = f"the {part} cannot be read: {kind_and_text(error)}"
             self._environment.drop_unread(source.node, None if part == "key" else key, DropReason.UNREADABLE, why)

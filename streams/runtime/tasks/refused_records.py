@@ -1,4 +1,5 @@
-"""Tasks with records that were refused: each goes back alone, waits, and then goes on in small steps."""
+"""Tasks with records that were refused, or need a service that is away: each goes back alone, waits, and then goes on
+in small steps."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from processor_api.clock import Clock
+from processor_api.errors import RetryableError, UnreachableError
 from processor_api.task_id import TaskId
-from streams.kafka.ports import NotDelivered
 from streams.log import retry_level
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task
@@ -47,7 +48,7 @@ class RefusedRecords:
         self._timeout_ms = timeout_ms
         self._tasks: dict[TaskId, _GoneBack] = {}
 
-    def record(self, error: NotDelivered, tasks: Collection[TaskId]) -> None:
+    def record(self, error: RetryableError, tasks: Collection[TaskId]) -> None:
         """Records that tasks go back.
 
         :raises TaskTimeoutError: once one has been without progress for ``task.timeout.ms``.
@@ -58,9 +59,16 @@ class RefusedRecords:
             found = self._tasks.setdefault(id_, _GoneBack(retry, now))
             wait_s = found.retry.record_failure(error)
             found.opens_at, found.step, found.processed = now + wait_s, 1, 0
+            if isinstance(error, UnreachableError):
+                level = logging.WARNING
+                text = (
+                    "a service that a record needs cannot be reached; its task goes back to its last commit, and waits"
+                )
+            else:
+                level, text = retry_level(), "a record was refused; its task goes back to its last commit, and waits"
             log.log(
-                retry_level(),
-                "a record was refused; its task goes back to its last commit, and waits",
+                level,
+                text,
                 extra={"task": str(id_), "error": str(error), "waits_s": round(wait_s, 1)},
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from processor_api.errors import DiskFullError, TaskMigratedError
+from processor_api.errors import DiskFullError, TaskMigratedError, UnreachableError, outage_behind
 from processor_api.task_id import TaskId
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
@@ -123,20 +123,32 @@ class ThreadLoop:
             except TransactionAborted as aborted:
                 self._go_back(aborted)
                 busy = False
+            except Exception as error:
+                outage = outage_behind(error)
+                if outage is None:
+                    raise
+                outage.locate(task=None if in_work.task is None else str(in_work.task))
+                self._go_back(outage)
+                in_work.task = None
+                busy = False
 
-    def _go_back(self, aborted: TransactionAborted) -> None:
-        """Takes tasks back to their last commit: all of a transaction, else those of which records were refused.
+    def _go_back(self, aborted: TransactionAborted | UnreachableError) -> None:
+        """Takes tasks back to their last commit: all of a transaction, else those of which records were refused, or
+        need a service that is away.
 
         Those alone wait, since the others have nothing to wait for.
         """
         error = self._kept.call_timeout.explain(self._resources.committer, self._resources.pace, aborted) or aborted
         tasks, refused = self._resources.tasks, frozenset[TaskId]()
-        if isinstance(error, NotDelivered):
-            refused = tasks.named(error.tasks or {error.task})
+        if isinstance(error, UnreachableError):
+            self._kept.counters.outages += 1
+        if isinstance(error, (NotDelivered, UnreachableError)):
+            refused = tasks.named((isinstance(error, NotDelivered) and error.tasks) or {error.task})
             self._kept.refused.keep(self._resources.manager.ownership.owned)
             self._kept.refused.record(error, refused)
         if refused and not self._resources.committer.in_transaction:
-            self._resources.collector.forget_failure()
+            if isinstance(error, NotDelivered):
+                self._resources.collector.forget_failure()
             self._resources.manager.roll_back(refused)
             self.intake.paused.intersection_update(tasks.running)
             return

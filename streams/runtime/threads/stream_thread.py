@@ -20,6 +20,7 @@ from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
+from streams.registry.outages import GoesBack, patient
 from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.start.standby_tasks import StandbyCopy
@@ -252,7 +253,7 @@ class StreamThread:
         resources.manager.waits, resources.manager.group = self._kept.refused.waits, self.counters.group
         self.counters.group.begins()
         try:
-            with self._parent_only:
+            with self._parent_only, patient(GoesBack()):
                 resources.join(self._thread.stopping)
                 # This thread is the member again, so nothing is left that would have to leave for the former one.
                 self._kept.membership = None

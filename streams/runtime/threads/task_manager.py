@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
-from processor_api.errors import DiskFullError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import DiskFullError, RetryableError, StreamsError, TaskMigratedError, outage_behind
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.port import Tasks
 from streams.kafka.ports import ClientUnusable, CommitAgain, Consumer
@@ -285,9 +285,12 @@ class TaskManager:
             self._retry.reset()
         except (TaskMigratedError, ClientUnusable, DiskFullError):
             raise
-        except RetryableError as error:
-            self._retry.record_failure(error)
-            self._repeated.log("tasks not opened yet", error=str(error))
+        except Exception as error:
+            passing = error if isinstance(error, RetryableError) else outage_behind(error)
+            if passing is None:
+                raise
+            self._retry.record_failure(passing)
+            self._repeated.log("tasks not opened yet", error=str(passing))
         finally:
             if self.group is not None:
                 self.group.tasks_created += len(tasks.opened) - before

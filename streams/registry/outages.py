@@ -1,0 +1,58 @@
+"""What a thread does while a schema registry is away: how long a call waits, and the error that it ends with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from processor_api.errors import UnreachableError
+
+
+class RegistryAway(UnreachableError):
+    """Raised when a registry did not answer, or with something that is not the answer of a registry."""
+
+
+class Patience(Protocol):
+    """Decides on one thread how long the calls of a registry are made again."""
+
+    def waits(self, error: UnreachableError) -> bool:
+        """Waits before the next call; returns false if the call is to end with the error."""
+
+    def answered(self) -> None:
+        """Receives that the registry has answered after an outage."""
+
+
+class GoesBack:
+    """The patience of a stream thread, whose tasks go back to their last commit and wait there: a call that waited
+    would hold up the other tasks of the thread, and the open transaction would time out."""
+
+    def waits(self, error: UnreachableError) -> bool:
+        """Returns false: the task waits, and not the call."""
+        return False
+
+    def answered(self) -> None:
+        """Does nothing."""
+
+
+class _OfThread(threading.local):
+    patience: Patience | None = None
+
+
+_of_thread = _OfThread()
+
+
+def patience_of_thread() -> Patience | None:
+    """Returns the patience of this thread; ``None`` if calls wait for ``timeout.ms``."""
+    return _of_thread.patience
+
+
+@contextmanager
+def patient(patience: Patience) -> Iterator[None]:
+    """Gives this thread a patience of its own."""
+    former, _of_thread.patience = _of_thread.patience, patience
+    try:
+        yield
+    finally:
+        _of_thread.patience = former
