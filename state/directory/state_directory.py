@@ -39,6 +39,7 @@ from state.directory.metadata import (
     refuse_java,
     task_ids,
 )
+from state.directory.no_home import refuse_no_home
 from state.directory.own_files import make_own_directory, open_own, refuse_link, write_own
 
 log = logging.getLogger("streams.state")
@@ -117,6 +118,7 @@ class StateDirectory:
         :raises StateDirectoryError: if it cannot be written, has a symbolic link in place of something of ours, or
             belongs to another application, to Kafka Streams in Java, or to a newer version of this library.
         """
+        refuse_no_home(root)
         path = root / application_id
         mode = 0o770 if group_write else 0o750
         with explained(path):

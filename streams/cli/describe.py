@@ -14,6 +14,7 @@ from processor_api.errors import ConfigError
 from processor_api.topology.layout import Difference, TopologyLayout, differences, is_layout, layout_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say_error, say_lines
 from streams.cli.settings_options import add_settings_options, given_settings
@@ -60,7 +61,7 @@ def add_parser(commands: Any) -> None:
         " status 1 if workers of both cannot run at the same time",
     )
     add_settings_options(parser)
-    parser.set_defaults(command=run, form=Topology.describe)
+    parser.set_defaults(command=changes_nothing(run), form=Topology.describe)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ from processor_api.user_code.durations import to_ms
 from processor_api.user_code.function_code import is_async, named_function
 from processor_api.user_code.given_serdes import as_serde, class_of
 from processor_api.user_code.given_values import is_of
+from state.directory.no_home import NO_STATE_DIRECTORY
 from state.engine.registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
 from streams.registry.schema_registry import DefaultWithRegistry, SchemaRegistry
@@ -287,6 +288,10 @@ def path(value: Any) -> Path:
         raise ValueError(f"must be a path, got {repr_of(value)}")
     try:
         return Path(value).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError(
+            f"is {repr_of(value)}, and the user of this process has no home directory: give an absolute path"
+        ) from None
     except FileNotFoundError:
         raise ValueError(
             f"is not absolute ({repr_of(value)}), and the working directory does not exist any more"
@@ -327,8 +332,12 @@ def with_whole_paths(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 def default_state_dir() -> Path:
     """Returns the user's directory for state that survives a reboot (XDG), which a temporary directory would not."""
     root = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(root) if os.path.isabs(root) else Path("~/.local/state").expanduser()
-    return base / "streams"
+    if os.path.isabs(root):
+        return Path(root) / "streams"
+    try:
+        return Path("~/.local/state").expanduser() / "streams"
+    except RuntimeError:  # neither HOME nor an entry of the user: what keeps no state needs no directory
+        return NO_STATE_DIRECTORY
 
 
 def optimizations(value: Any) -> str:

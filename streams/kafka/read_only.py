@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from processor_api.errors import InternalError
 from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer
+from streams.trials import trial_in_effect
 
 _NEVER_BY_ITSELF = {
     "allow.auto.create.topics": False,
@@ -177,3 +178,8 @@ class ReadOnlyClients:
     def statistics(self) -> list[ClientStatistics]:
         """Returns the newest figures of the clients, as far as they keep any."""
         return self._clients.statistics()
+
+
+def for_now(clients: KafkaClients) -> KafkaClients:
+    """Returns clients as they are, or in a trial (`streams.trials`) those that cannot write."""
+    return clients if trial_in_effect() is None else ReadOnlyClients(clients)

@@ -17,6 +17,7 @@ from processor_api.record import HeaderList, Headers
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import sources_above
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.config import StreamsConfig
@@ -26,6 +27,7 @@ from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.standby_places import standbys_of
 from streams.kafka.ports import Admin
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.trials import trial_on_this_thread
 
 FRESH_S = 1.0
 """A map of owners that is not older is not asked for again."""
@@ -212,7 +214,7 @@ class Owners:
         if count is None:
             own = HostInfo.unavailable() if self.own is None else HostInfo.build_from_endpoint(self.own)
             return KeyQueryMetadata(own, frozenset(), -1)
-        partition = self._partition(store, key, chosen_by, count, headers)
+        partition = self._partition(store, self._topic(store), key, chosen_by, count, headers)
         task = self.task(store, partition)
         owners = OwnerMap() if task is None else self.current()
         endpoint = None if task is None else owners.endpoints.get(task)
@@ -220,17 +222,39 @@ class Owners:
         copies = frozenset() if task is None else owners.standbys.get(task, frozenset())
         return KeyQueryMetadata(host, frozenset(map(HostInfo.build_from_endpoint, copies)), partition)
 
+    def _topic(self, store: str) -> str:
+        """Returns a topic whose records have the keys of a store: one that its processors read, as in Java."""
+        topology = self._topology
+        for plan in self._plans().values():
+            if store not in plan.stores:
+                continue
+            users = [name for name in plan.nodes if store in topology.stores_of(name)]
+            sources = {source for name in users for source in sources_above(topology.nodes, name)}
+            read = [topic for topic, source in plan.topics.items() if source in sources]
+            if read:
+                return min(read)
+        return store
+
     @staticmethod
     def _partition(
-        store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int, headers: HeaderList | None
+        store: str,
+        topic: str,
+        key: Any,
+        chosen_by: SerdeLike[Any] | StreamPartitioner,
+        count: int,
+        headers: HeaderList | None,
     ) -> int:
         if count == 0:
             raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
-            serde = check_serde(chosen_by, "key_serde", "query_metadata_for_key").bind(store, is_key=True)
-            if serde.takes_headers:
-                serde = serde.with_headers(Headers(headers or ()))
-            data = serde.serialize(key)
+            given = check_serde(chosen_by, "key_serde", "query_metadata_for_key")
+            # A serde that is bound here lives as long as the question, and so does what it learns in the trial: what is
+            # not registered is the key of no record.
+            with trial_on_this_thread("a question for the owner of a key"):
+                serde = given.bind(topic, is_key=True)
+                if serde.takes_headers:
+                    serde = serde.with_headers(Headers(headers or ()))
+                data = serde.serialize(key)
             if data is None:
                 raise StreamsError("a null key is in no store")
             return partition_for_key(data, count)

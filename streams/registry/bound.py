@@ -6,6 +6,7 @@ is found, the schema registered or looked up, and its reader or writer made.
 
 from __future__ import annotations
 
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,6 +290,9 @@ class Subject:
         """Whether schemas that are not in the registry are registered."""
         self.use_latest: bool = settings.get("use.latest.version", False)
         """Whether values are written with the latest version of the subject."""
+        ttl = settings.get("cache.latest.ttl.sec")
+        self.latest_for_s: float | None = ttl if self.use_latest or form.own is None else None
+        """How long the latest version of the subject counts before the registry is asked again; ``None`` for ever."""
         self._normalize: bool = settings.get("normalize.schemas", False)
 
     def with_format(self, form: SchemaFormat) -> Subject:
@@ -391,22 +395,44 @@ class Writers:
         self._known: dict[int, Writer] = {}
         """Functions by the identity of the schema, which is quicker than its text."""
         self._by_text: dict[SchemaText | None, Writer] = {}
+        self._former: dict[SchemaText | None, Writer] = {}
+        """Those that count on while the registry is away."""
+        self._renew_at = 0.0
+        """When the latest versions that functions write with are to be asked for again."""
 
     def of(self, schema: SchemaText | None) -> Writer:
         """Returns the function for a schema.
 
         :raises SchemaError: if the schema is not to be had.
         """
+        latest_for_s = self._subject.latest_for_s
+        if latest_for_s is not None and (now := time.monotonic()) >= self._renew_at:
+            self._renew(now, latest_for_s)
         found = self._known.get(id(schema))
         # Another schema may have the identity of one that is gone.
         return found if found is not None and found.schema is schema else self._noted(schema)
+
+    def _renew(self, now: float, latest_for_s: float) -> None:
+        """Has the functions made again, with the latest versions of then."""
+        self._former, self._by_text = self._by_text, {}
+        self._known.clear()
+        self._renew_at = now + latest_for_s
 
     def _noted(self, schema: SchemaText | None) -> Writer:
         """Returns the function for an object that was not seen before: each copy of a value may have its own."""
         found = self._by_text.get(schema)
         if found is None:
-            found = _kept(self._by_text, schema, self._made(schema))
+            found = _kept(self._by_text, schema, self._made_or_former(schema))
         return _kept(self._known, id(schema), found._replace(schema=schema))
+
+    def _made_or_former(self, schema: SchemaText | None) -> Writer:
+        try:
+            return self._made(schema)
+        except Exception as error:
+            former = self._former.get(schema)
+            if former is None or outage_behind(error) is None:
+                raise
+            return former
 
     def _made(self, schema: SchemaText | None) -> Writer:
         subject = self._subject
@@ -471,7 +497,16 @@ def writing(subject: Subject) -> Write:
         except Exception as error:
             raise subject.failure(error, writer.what) from error
 
-    return write if own is not None else write_by_value
+    def write_latest(value: Any) -> bytes:
+        writer = writers.of(own)
+        try:
+            return writer.write(value)
+        except Exception as error:
+            raise subject.failure(error, writer.what) from error
+
+    if own is None:
+        return write_by_value
+    return write if subject.latest_for_s is None else write_latest
 
 
 class Readers:

@@ -12,6 +12,8 @@ import hashlib
 import logging
 import os
 import ssl
+import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -22,6 +24,7 @@ from streams.registry.avro_evolution import complaints, is_transitive
 from streams.registry.outages import RegistryAway, patience_of_thread
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
+from streams.trials import trial_in_effect
 
 try:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
@@ -50,22 +53,23 @@ _LATER = (407, 408, 425, 429)
 _INCOMPATIBLE = 409
 _NO_SUPPORT = 404
 
-_CLIENTS: dict[tuple[int, tuple[tuple[str, Any], ...]], RegistryClient] = {}
+_CLIENTS: dict[tuple[int, type[RegistryClient], tuple[tuple[str, Any], ...]], RegistryClient] = {}
 _MOCKS: dict[tuple[int, str], SchemaRegistryClient] = {}
 
 
 def client_of(settings: Mapping[str, Any]) -> RegistryClient:
     """Returns the client of this process for the settings of a :class:`~streams.registry.SchemaRegistry`."""
     own = {name: value for name, value in settings.items() if name not in OF_SERDES}
-    key = os.getpid(), tuple(sorted(own.items()))
+    made = RegistryClient if trial_in_effect() is None else TrialClient
+    key = os.getpid(), made, tuple(sorted(own.items()))
     found = _CLIENTS.get(key)
-    return found if found is not None else _CLIENTS.setdefault(key, RegistryClient(own))
+    return found if found is not None else _CLIENTS.setdefault(key, made(own))
 
 
 @atexit.register
 def _close_clients() -> None:
     """Closes the connections of this process when it ends; those of a parent stay."""
-    for (process, _), client in list(_CLIENTS.items()):
+    for (process, *_), client in list(_CLIENTS.items()):
         if process == os.getpid():
             client.close()
 
@@ -321,7 +325,8 @@ class RegistryClient:
                 self._refusals.add(key, refusal)
             raise refusal from error
         if not isinstance(error, SchemaRegistryError) and not _is_of_transport(error):
-            self._client.clear_caches()  # which may have kept a half of an answer
+            kept: Any = self._client
+            kept.clear_caches()  # it may have kept a half of an answer
         away = RegistryAway(f"{what}: the registry {self.url} {self._reason(error)}")
         if self._away_since is None:
             self._away_since = self._clock.monotonic()
@@ -374,6 +379,65 @@ class RegistryClient:
             raise RegistryAway(text) from error
         self._clock.wait(min(wait_s, left))
         return min(2 * wait_s, LONGEST_WAIT_S)
+
+
+class TrialClient(RegistryClient):
+    """The client of a trial, which registers nothing: a schema that the registry has is looked up, and any other gets
+    an id that counts in this process only. Nothing that is written with such an id leaves the process, since the other
+    clients of a trial cannot write either."""
+
+    def by_id(self, schema_id: int) -> Registered:
+        """Returns the schema with an id, also one of this process."""
+        found = _local.get(schema_id)
+        return super().by_id(schema_id) if found is None else found
+
+    def by_guid(self, guid: str) -> Registered:
+        """Returns the schema with a GUID, also one of this process."""
+        found = next((one for one in list(_local.values()) if one.guid == guid), None)
+        return super().by_guid(guid) if found is None else found
+
+    def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
+        """Returns a schema as the registry has it in a subject, otherwise with an id of this process."""
+        try:
+            return self.lookup(subject, schema, normalize=normalize)
+        except SchemaError:  # also one that cannot be looked up, as it refers to a schema of this process
+            self._refusals.clear()  # the application itself may register it at any moment
+            return _registered_here(subject, schema)
+
+    def latest(self, subject: str) -> Registered:
+        """Returns the latest version of a subject; if there is none, the last one of this process."""
+        try:
+            return super().latest(subject)
+        except NotInRegistry:
+            found = [one for one in list(_local.values()) if one.subject == subject]
+            if not found:
+                raise
+            return found[-1]
+
+    def version(self, subject: str, version: int) -> Registered:
+        """Returns one version of a subject, also one of this process."""
+        here = (one for one in list(_local.values()) if (one.subject, one.version) == (subject, version))
+        found = next(here, None)
+        return super().version(subject, version) if found is None else found
+
+
+_local: dict[int, Registered] = {}
+"""The schemas of trials of this process by their ids, in the order in which they were needed."""
+_local_lock = threading.Lock()
+_HIGHEST_ID = (1 << 32) - 1
+"""Registries count up from 1; ids of this process count down."""
+_FIRST_VERSION = 1 << 30
+
+
+def _registered_here(subject: str, schema: SchemaText) -> Registered:
+    with _local_lock:
+        for one in _local.values():
+            if (one.subject, one.schema) == (subject, schema):
+                return one
+        count = len(_local)
+        made = Registered(schema, _HIGHEST_ID - count, str(uuid.uuid4()), _FIRST_VERSION + count, subject)
+        _local[made.id] = made
+        return made
 
 
 def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:

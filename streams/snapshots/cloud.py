@@ -12,17 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.texts import cut, error_text
 from streams.snapshots.objects import CHUNK_BYTES, DirectoryObjects, ObjectInfo, ObjectStore
+from streams.trials import ReadOnly, trial_in_effect
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Remote
 
 RETRIES, RETRY_S, REQUEST_S, CONNECT_S = 4, 60, 120, 10
 MOST_TEXT = 400
+_WRITES = frozenset({"write", "delete", "remove_parts"})
 ENDPOINTS = "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"
 """The variables with an endpoint; one that is given without TLS is used without it."""
 
@@ -32,7 +34,12 @@ def open_objects(place: Path | str) -> ObjectStore:
 
     :raises ConfigError: if the extra for it is missing, or the environment does not say how to reach it.
     """
-    return DirectoryObjects(place) if isinstance(place, Path) else CloudObjects(place)
+    found: ObjectStore = DirectoryObjects(place) if isinstance(place, Path) else CloudObjects(place)
+    name = trial_in_effect()
+    if name is None:
+        return found
+    made: Any = ReadOnly(found, name, f"the snapshots at {place}", _WRITES)
+    return made  # type: ignore[no-any-return]
 
 
 class CloudObjects:

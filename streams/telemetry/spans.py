@@ -57,11 +57,18 @@ _W3C = TraceContextTextMapPropagator()
 Headers = HeaderList | None
 
 
+def last_header(headers: HeaderList, key: str) -> bytes | None:
+    """Returns the data of the last header with a name, empty ones for null; ``None`` if there is none."""
+    return next((data or b"" for name, data in reversed(headers) if name == key), None)
+
+
 class _Headers(Getter[HeaderList], Setter[HeaderList]):
     """Reads and writes the headers of records for a propagator."""
 
     def get(self, carrier: HeaderList, key: str) -> list[str] | None:
-        return [(value or b"").decode("latin-1") for name, value in carrier if name == key] or None
+        # The last one counts: a service that passes a record on may add its own without removing those before.
+        found = last_header(carrier, key)
+        return None if found is None else [found.decode("latin-1")]
 
     def keys(self, carrier: HeaderList) -> list[str]:
         return [name for name, _ in carrier]
@@ -282,7 +289,7 @@ class TaskSpans:
                 return forward(key, value, timestamp, headers)
             follows = None
             if headers:
-                for name, data in headers:
+                for name, data in reversed(headers):
                     if name == TRACEPARENT:
                         follows = is_sampled(data)
                         break
@@ -334,7 +341,7 @@ class TaskSpans:
     def unread(self, node: str, key: Any, why: str) -> None:
         """Makes the span of a record that was dropped before it reached the nodes, if its trace is sampled."""
         headers = self._cursor.message.headers()
-        if headers and is_sampled(next((data for name, data in headers if name == TRACEPARENT), None)):
+        if headers and is_sampled(last_header(headers, TRACEPARENT)):
             with self._within(self._reading(node, headers)):
                 self.dropped(node, why)
 

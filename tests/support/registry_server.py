@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import unquote
 
+from streams.trials import trial_in_effect
+
 
 class RegistryServer(ThreadingHTTPServer, ABC):
     """A registry on a free port of the loopback address; a context manager."""
@@ -18,6 +20,8 @@ class RegistryServer(ThreadingHTTPServer, ABC):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.written_in_trials: list[str] = []
+        """What was written while a trial ran in this process: the end of the registry fails the test."""
 
     @abstractmethod
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
@@ -34,6 +38,7 @@ class RegistryServer(ThreadingHTTPServer, ABC):
     def __exit__(self, *_: Any) -> None:
         self.shutdown()
         self.server_close()
+        assert self.written_in_trials == [], "a trial wrote to the schema registry"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -41,6 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        name, path = trial_in_effect(), self.path.partition("?")[0]
+        if name is not None and self.command != "GET" and path.endswith("/versions"):
+            self.server.written_in_trials.append(f"{name}: {self.command} {path}")
         status, answer = self.server.answer(self.command, self.path, dict(self.headers.items()), body)
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
@@ -82,10 +90,11 @@ class KeptRegistry(RegistryServer):
                 case "GET", ["subjects", subject, "versions", "latest"] if subject in self.subjects:
                     return self._registered(subject, self.subjects[subject][-1])
                 case "POST", ["subjects", subject, *register]:
-                    text, known = json.loads(body)["schema"], self.subjects.setdefault(subject, [])
+                    text, known = json.loads(body)["schema"], self.subjects.get(subject, [])
                     if text not in known:
                         if not register:
                             return self._missing(path)
+                        known = self.subjects.setdefault(subject, [])
                         self.ids.setdefault(text, max(self.ids.values(), default=0) + 1)
                         known.append(text)
                     return self._registered(subject, text)

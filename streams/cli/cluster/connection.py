@@ -82,13 +82,13 @@ class ClusterConnection:
 
     def __init__(self, config: StreamsConfig, clients: KafkaClients | None = None, *, read_only: bool = False) -> None:
         from streams.config import clients as client_configs
-        from streams.kafka.read_only import ReadOnlyClients
+        from streams.kafka.read_only import ReadOnlyClients, for_now
 
         self._config = config
         self._settings = client_configs
         self._client_id = f"{config.application_id}-cli"
         found = clients if clients is not None else _reachable(config, self._client_id)
-        self._clients: KafkaClients = ReadOnlyClients(found) if read_only else found
+        self._clients: KafkaClients = ReadOnlyClients(found) if read_only else for_now(found)
 
     @property
     def clients(self) -> KafkaClients:

@@ -14,6 +14,7 @@ from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, outages_said, partitions_of
 from streams.cli.cluster.positions import PartitionReading, start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
@@ -79,7 +80,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     parser.add_argument("--format", choices=("text", "json"), help="text, or a JSON object a line")
     add_serde_options(parser)
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def _limit(text: str) -> int:

@@ -13,6 +13,7 @@ from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.upgrade_topology import UPGRADE, upgrade
 from streams.cli.command_parser import add_with_examples
@@ -67,7 +68,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, lambda given: given.dry_run or given.topology != UPGRADE))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.task_id import TopicPartition
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.groups import GroupLag, control_topics, lags_of
 from streams.cli.cluster.workers import add_worker_options, on_this_machine, over_http, token_of
@@ -67,7 +68,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def _duration_s(text: str) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster import reset_plan
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import Start
@@ -79,7 +80,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     state.add_argument("--state-only", action="store_true", help="only delete the local state on this machine")
     parser.add_argument("--state-dir", metavar="DIR", help="the root of the state directories (state.dir)")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, dry_run))
 
 
 def _add_point_options(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
@@ -308,7 +309,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     add_creation_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, lambda arguments: not arguments.create))
 
 
 def add_creation_options(parser: Any) -> None:

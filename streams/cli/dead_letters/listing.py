@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.dead_letters import letters
@@ -45,7 +46,7 @@ def add_parser(commands: Any) -> None:
     )
     letters.add_letter_options(listing)
     listing.add_argument("--json", action="store_true", help="print one JSON object")
-    listing.set_defaults(command=run_list)
+    listing.set_defaults(command=changes_nothing(run_list))
     show = add_with_examples(
         commands,
         "show",
@@ -58,7 +59,7 @@ def add_parser(commands: Any) -> None:
     show.add_argument("place", metavar="PARTITION:OFFSET", help="where it is, as `streams dlq list` prints it")
     show.add_argument("--json", action="store_true", help="print one JSON object")
     letters.add_queue_options(show)
-    show.set_defaults(command=run_show)
+    show.set_defaults(command=changes_nothing(run_show))
 
 
 # ---------------------------------------------------------------------- list

@@ -16,6 +16,7 @@ from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of, shown
+from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.command_parser import add_with_examples
 from streams.cli.dead_letters import letters
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
@@ -64,7 +65,7 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="nothing was replayed before: also send letters that are so old that it could be forgotten",
     )
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, dry_run))
 
 
 def _rate(text: str) -> float:

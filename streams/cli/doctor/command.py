@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fails, warn
 from streams.cli.output.terminal import say
@@ -37,7 +38,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -102,9 +103,10 @@ def _of_snapshots(config: StreamsConfig, *, named: bool, on_cluster: bool) -> It
     from streams.cli.doctor.snapshot_checks import check_snapshots
     from streams.config import clients
     from streams.kafka.confluent import ConfluentClients
+    from streams.kafka.read_only import for_now
 
     def topic_ids(topics: Collection[str]) -> Mapping[str, str]:
-        admin = ConfluentClients().admin(clients.admin(config, _CLIENT_ID))
+        admin = for_now(ConfluentClients()).admin(clients.admin(config, _CLIENT_ID))
         return admin.topic_ids(topics)
 
     with WaitingNotice("the place of snapshots") as notice:
@@ -119,15 +121,16 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
     from streams.config import clients
     from streams.kafka.confluent import ConfluentClients
     from streams.kafka.confluent.rights import read_rights
+    from streams.kafka.read_only import for_now
 
     return check_cluster(
         CheckedCluster(
             consumer=clients.main_consumer(config, _CLIENT_ID),
-            make_admin=lambda: ConfluentClients().admin(clients.admin(config, _CLIENT_ID)),
+            make_admin=lambda: for_now(ConfluentClients()).admin(clients.admin(config, _CLIENT_ID)),
             settings=config.dotted(),
             group=config.application_id if named else None,
             topology=topology,
-            make_consumer=lambda: ConfluentClients().consumer(clients.restore_consumer(config, _CLIENT_ID)),
+            make_consumer=lambda: for_now(ConfluentClients()).consumer(clients.restore_consumer(config, _CLIENT_ID)),
             look=on_this_machine(config.application_id),
             read_rights=lambda topics, new: read_rights(clients.admin(config, _CLIENT_ID), topics, new),
         )

@@ -11,6 +11,7 @@ from processor_api.errors import ConfigError, StreamsError
 from processor_api.serde import Serde, with_default
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED
@@ -54,7 +55,7 @@ def add_parser(commands: Any) -> None:
         " versions, or to NONE, in place of the level that the registry has for the subject",
     )
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

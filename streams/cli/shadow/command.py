@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CannotRun
 from streams.cli.settings_options import add_settings_options
@@ -68,7 +69,12 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, _compares))
+
+
+def _compares(arguments: argparse.Namespace) -> bool:
+    """Returns whether a comparison is wanted, or a look at what a promotion would do."""
+    return arguments.dry_run or not (arguments.promote or arguments.delete_topics)
 
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say_lines
 from streams.cli.settings_options import add_settings_options
@@ -46,7 +47,7 @@ def _add_bootstrap(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="check everything, and change nothing")
     add_settings_options(parser)
-    parser.set_defaults(command=_bootstrap)
+    parser.set_defaults(command=changes_nothing(_bootstrap, dry_run))
 
 
 def _add_check(commands: Any) -> None:
@@ -58,7 +59,7 @@ def _add_check(commands: Any) -> None:
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
-    parser.set_defaults(command=_check)
+    parser.set_defaults(command=changes_nothing(_check))
 
 
 def _config_and_topology(arguments: argparse.Namespace) -> tuple[Any, Any]:

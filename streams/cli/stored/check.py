@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology.topology import Topology
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, ok, warn
 from streams.cli.output.terminal import say
@@ -33,7 +34,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--new", dest="topology", metavar="APP", required=True, help="the new version, such as app.py")
     add_place_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
+from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, CannotRun
@@ -57,7 +58,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be copied, and change nothing")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run, dry_run))
 
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:

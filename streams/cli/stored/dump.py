@@ -17,6 +17,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
 from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.stored import where
@@ -201,7 +202,7 @@ def add_parser(commands: Any) -> None:
     add_range_options(parser)
     where.add_format_option(parser)
     where.add_place_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def add_serde_options(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, described
 from streams.cli.output.terminal import json_text, say, say_error, size_text, table
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
@@ -25,7 +26,7 @@ def add_parser(commands: Any) -> None:
     )
     add_format_option(parser)
     add_place_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from processor_api.errors import StreamsError
 from processor_api.topology.topology import Topology
 from state.directory.inspect import StoredTask
 from state.directory.metadata import METADATA_FILE, owner_of
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
@@ -32,7 +33,7 @@ def add_parser(commands: object) -> None:
     add_store_argument(parser, nargs="?")
     add_topology_option(parser, "says which stores have no changelog, and so no offset; for instance app:topology")
     add_place_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

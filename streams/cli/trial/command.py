@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from streams.cli.changes_nothing import changes_nothing
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 
@@ -74,7 +75,7 @@ def add_parser(commands: Any) -> None:
     shown.add_argument("--trace", action="store_true", help="print the way of each record, node by node")
     shown.add_argument("--tables", action="store_true", help="print the stores at the end")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=changes_nothing(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,74 @@
+"""Trials: runs that are said to change nothing, for which all clients are made so that they cannot write.
+
+A command that is a trial runs inside of :func:`trial`. The clients of Kafka, of a schema registry and of snapshots that
+are made meanwhile only read; a write raises :class:`WriteInTrial`, which names it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from processor_api.errors import StreamsError
+
+
+class WriteInTrial(StreamsError):
+    """Raised where a trial would write to what it only reads. This is a bug of the command, and nothing was written."""
+
+
+_of_process: list[str] = []
+
+
+class _OfThread(threading.local):
+    name: str | None = None
+
+
+_of_thread = _OfThread()
+
+
+def trial_in_effect() -> str | None:
+    """Returns the name of the trial that this thread is a part of; ``None`` if it may write."""
+    return _of_thread.name or (_of_process[-1] if _of_process else None)
+
+
+@contextmanager
+def trial(name: str) -> Iterator[None]:
+    """Makes all threads of the process a part of a trial: a command has a process of its own."""
+    _of_process.append(name)
+    try:
+        yield
+    finally:
+        _of_process.remove(name)
+
+
+@contextmanager
+def trial_on_this_thread(name: str) -> Iterator[None]:
+    """Makes this thread a part of a trial, such as a query inside of an application that runs."""
+    former, _of_thread.name = _of_thread.name, name
+    try:
+        yield
+    finally:
+        _of_thread.name = former
+
+
+class ReadOnly:
+    """Passes on the calls of an object, but for those that write.
+
+    :param name: the name of the trial, for errors.
+    :param what: the object, for errors.
+    :param writes: the names of the calls that raise :class:`WriteInTrial`.
+    """
+
+    def __init__(self, inner: Any, name: str, what: str, writes: frozenset[str]) -> None:
+        self._inner, self._name, self._what, self._writes = inner, name, what, writes
+
+    def __getattr__(self, call: str) -> Any:
+        return self._refused(call) if call in self._writes else getattr(self._inner, call)
+
+    def _refused(self, call: str) -> Callable[..., NoReturn]:
+        def refuse(*_: Any, **__: Any) -> NoReturn:
+            raise WriteInTrial(f"{self._name} changes nothing, and would call {call} of {self._what}")
+
+        return refuse

@@ -1,0 +1,220 @@
+"""Trials and questions, which register nothing in a registry and write nothing to Kafka or to snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry_server import KeptRegistry
+from streams import Avro, SchemaRegistry, StreamsBuilder
+from streams.cli.changes_nothing import changes_nothing
+from streams.cli.main import main, parser
+from streams.kafka.ports import NewTopic
+from streams.kafka.read_only import WriteRefused, for_now
+from streams.registry.outages import RegistryAway
+from streams.snapshots.cloud import open_objects
+from streams.testing import EmbeddedKafka
+from streams.trials import WriteInTrial, trial, trial_in_effect, trial_on_this_thread
+
+
+@dataclass(frozen=True)
+class Order:
+    customer: str
+    cents: int = 0
+
+
+@pytest.fixture
+def server() -> Iterator[KeptRegistry]:
+    with KeptRegistry([]) as made:
+        yield made
+
+
+def test_a_schema_that_is_registered_keeps_its_id_in_a_trial(server: KeptRegistry) -> None:
+    registry = SchemaRegistry(server.url)
+    before = Avro(Order, registry=registry).bind("orders", is_key=False).serialize(Order("ann"))
+    with trial("a test"):
+        serde = Avro(Order, registry=registry).bind("orders", is_key=False)
+        assert serde.serialize(Order("ann")) == before
+        assert serde.deserialize(before) == Order("ann")
+
+
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+def test_any_other_schema_gets_an_id_of_the_process(server: KeptRegistry, ids: str) -> None:
+    registry = SchemaRegistry(server.url, schema_ids=ids)
+    with trial("a test"):
+        bound = [Avro(Order, registry=registry).bind(topic, is_key=False) for topic in ("orders", "orders-2")]
+        written = [serde.serialize(Order("ann", 7)) if ids == "prefix" else b"" for serde in bound]
+        if ids == "prefix":
+            assert [Avro(registry=registry).bind("x", is_key=False).deserialize(data) for data in written] == [
+                {"customer": "ann", "cents": 7}
+            ] * 2
+        else:
+            headers: Any = __import__("streams").Headers()
+            data = bound[0].with_headers(headers).serialize(Order("ann", 7))
+            assert bound[1].with_headers(headers).deserialize(data) == Order("ann", 7)
+    assert server.subjects == {}
+    first = Avro(Order, registry=SchemaRegistry(server.url)).bind("orders", is_key=False).serialize(Order("ann", 7))
+    assert first[:5] == b"\0\0\0\0\1"
+    assert list(server.subjects) == ["orders-value"]
+
+
+def test_a_reference_to_a_schema_of_the_process_is_followed(server: KeptRegistry) -> None:
+    registry = SchemaRegistry(server.url)
+    with trial("a test"):
+        order = Avro(Order, name="shop.Order", registry=registry).bind("orders", is_key=False)
+        order.serialize(Order("ann"))
+        made = registry.client.latest("orders-value")
+        box = {"type": "record", "name": "shop.Box", "fields": [{"name": "order", "type": "shop.Order"}]}
+        references = [("shop.Order", "orders-value", made.version)]
+        serde = Avro(schema=box, references=references, registry=registry).bind("boxes", is_key=False)
+        value = {"order": {"customer": "ann", "cents": 1}}
+        assert Avro(registry=registry).bind("boxes", is_key=False).deserialize(serde.serialize(value)) == value
+    assert server.subjects == {}
+
+
+def test_a_trial_without_its_registry_fails(server: KeptRegistry) -> None:
+    with server:
+        url = server.url
+    registry = SchemaRegistry(url, timeout_ms=0)
+    with trial("a test"), pytest.raises(RegistryAway):
+        Avro(Order, registry=registry).bind("orders", is_key=False).serialize(Order("ann"))
+
+
+def test_only_the_thread_of_a_question_is_a_part_of_it() -> None:
+    with trial_on_this_thread("a question"):
+        assert trial_in_effect() == "a question"
+    assert trial_in_effect() is None
+
+
+def test_clients_of_a_trial_do_not_write(tmp_path: Path) -> None:
+    with EmbeddedKafka(tmp_path) as kafka, trial("a test"):
+        clients = for_now(kafka.clients)
+        admin, consumer = clients.admin({}), clients.consumer({"group.id": "g"})
+        for write in (
+            lambda: admin.create_topics([NewTopic(name="a", partitions=1)]),
+            lambda: admin.delete_topics(["a"]),
+            lambda: admin.delete_group("g"),
+            lambda: consumer.commit({}),
+            lambda: consumer.subscribe(["a"], None),  # type: ignore[arg-type]
+            lambda: clients.producer({}),
+            lambda: clients.streams_group({}),
+            lambda: clients.leave_group({}, "g", "i"),
+        ):
+            with pytest.raises(WriteRefused):
+                write()
+        assert admin.topics() == {}
+
+
+def test_snapshots_of_a_trial_are_not_written(tmp_path: Path) -> None:
+    open_objects(tmp_path).write("kept", [b"x"])
+    with trial("a test"):
+        objects = open_objects(tmp_path)
+        assert b"".join(objects.read("kept")) == b"x"
+        for write in (lambda: objects.write("new", [b"x"]), lambda: objects.delete("kept")):
+            with pytest.raises(WriteInTrial, match="a test changes nothing, and would call"):
+                write()
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+APP = """
+from dataclasses import dataclass
+from streams import Avro, SchemaRegistry, StreamsBuilder
+
+@dataclass
+class Total:
+    name: str
+    cents: int
+
+builder = StreamsBuilder(key_serde="string", value_serde="string", schema_registry=SchemaRegistry({url!r}))
+stream = builder.stream("in").map_values(lambda value: Total(value, len(value)))
+stream.group_by_key(value_serde=Avro(Total)).reduce(lambda a, b: b, materialized="last").to_stream().to(
+    "out", value_serde=Avro(Total)
+)
+"""
+
+
+def test_try_registers_nothing(
+    server: KeptRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_to_try.py").write_text(APP.format(url=server.url))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"topic": "in", "key": "a", "value": "four"}\n')
+    status = main(["try", "shop_to_try.py", "--input", "in.jsonl", "--format", "json"])
+    out = capsys.readouterr().out
+    assert (status, [json.loads(line)["value"] for line in out.splitlines() if '"out"' in line]) == (
+        0,
+        [{"name": "four", "cents": 4}],
+    ), out
+    assert server.subjects == {}
+    assert trial_in_effect() is None
+
+
+def test_a_command_that_may_write_is_no_trial() -> None:
+    seen: list[str | None] = []
+
+    def run(arguments: Any) -> int:
+        seen.append(trial_in_effect())
+        return 0
+
+    command = changes_nothing(run, lambda arguments: arguments)
+    assert (command(True), command(False)) == (0, 0)
+    assert [one is None for one in seen] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_trial"),
+    [
+        (["describe", "app.py"], True),
+        (["doctor", "app.py"], True),
+        (["try", "app.py"], True),
+        (["topics", "app.py"], True),
+        (["topics", "app.py", "--create"], False),
+        (["shadow", "new.py", "--against", "app.py"], True),
+        (["shadow", "new.py", "--against", "app.py", "--id", "green"], True),
+        (["shadow", "new.py", "--against", "app.py", "--id", "green", "--promote"], False),
+        (["shadow", "new.py", "--against", "app.py", "--id", "green", "--promote", "--dry-run"], True),
+        (["reset", "app.py", "--dry-run"], True),
+        (["reset", "app.py"], False),
+        (["registry", "check", "app.py"], True),
+        (["state", "check", "--new", "new.py"], True),
+        (["consume", "app.py", "in"], True),
+        (["produce", "app.py", "in"], False),
+    ],
+)
+def test_which_commands_are_trials(words: list[str], is_trial: bool) -> None:
+    with contextlib.redirect_stderr(io.StringIO()):
+        parsed = parser(words).parse_args(words)
+    found = parsed.command
+    when = next(
+        (
+            cell.cell_contents
+            for cell in found.__closure__ or ()
+            if getattr(cell.cell_contents, "__name__", "") != "run"
+        ),
+        None,
+    )
+    assert (hasattr(found, "__wrapped__") and bool(when is None or when(parsed))) == is_trial
+
+
+def test_a_question_for_the_owner_of_a_key_registers_nothing(server: KeptRegistry) -> None:
+    registry = SchemaRegistry(server.url)
+    builder = StreamsBuilder(value_serde="string", schema_registry=registry)
+    builder.stream("visits", key_serde=Avro(Order)).group_by_key().count(materialized="counts")
+    with EmbeddedKafka() as kafka:
+        kafka.create_topics("visits", partitions=4)
+        app = kafka.start(builder, {"application.server": "127.0.0.1:1"})
+        assert app.query_metadata_for_key("counts", Order("n"), Avro(Order, registry=registry)).partition in range(4)
+        assert server.subjects == {}
+        data = Avro(Order, registry=registry).bind("visits", is_key=True).serialize(Order("n"))
+        from processor_api.topology.partitioner import partition_for_key
+
+        found = app.query_metadata_for_key("counts", Order("n"), Avro(Order, registry=registry))
+        assert found.partition == partition_for_key(data, 4)
+    assert "counts-key" not in server.subjects
