@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock
@@ -13,6 +15,7 @@ from processor_api.errors import ConfigError, DiskFullError, ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.texts import plain_str
 from processor_api.topology.topology import Topology
+from state.directory.no_home import NO_STATE_DIRECTORY
 from state.directory.state_directory import ProcessIdentity, StateDirectory
 from streams.app.global_stores import GlobalStoresLifecycle
 from streams.app.open_files import raise_open_files
@@ -207,7 +210,7 @@ def open_application(
     closing, started = ExitStack(), False
     try:
         raise_open_files(topology)
-        clock, directory = platform.clock, _open_directory(config, platform)
+        clock, directory = platform.clock, _open_directory(topology, config, platform)
         closing.callback(made.close)
         made.callback(lambda: None if started else directory.discard_new())
         slot = directory.claim_slot()
@@ -237,9 +240,14 @@ def open_application(
     )
 
 
-def _open_directory(config: StreamsConfig, platform: Platform) -> StateDirectory:
+def _open_directory(topology: Topology, config: StreamsConfig, platform: Platform) -> StateDirectory:
+    root = config.state_dir
+    if root == NO_STATE_DIRECTORY and not topology.stores and not topology.global_stores:
+        # Only the name of the process is kept there, which then lives as long as the process.
+        root = Path(tempfile.mkdtemp(prefix="streams-"))
+        log.info("there is no home directory, and no store: the name of the process is kept in %s", root)
     return StateDirectory.open(
-        config.state_dir,
+        root,
         config.application_id,
         group_write=config.allow_os_group_write_access,
         locks=platform.file_locks,

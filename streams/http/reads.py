@@ -24,9 +24,11 @@ from processor_api.texts import cut, plain_str
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
 from streams.http.served import HttpRefusal, json_text
+from streams.kafka.topics.internal import changelog_name
 from streams.queries.position import Position, PositionBound
 from streams.serdes.times import MOST_MS, time_ms
 from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted, parsed_json
+from streams.trials import trial_on_this_thread
 
 LIMIT, MOST_LIMIT = 1000, 100_000
 """Rows of an answer, as a rule and at most."""
@@ -46,9 +48,16 @@ class StoreSerdes:
         found: Serde[Any] | None = builder.key_serde or config.default_key_serde
         if found is None:
             raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
-        self.key: Serde[Any] = found
-        self.write_key: Callable[[Any], bytes] = found.bind(builder.name, is_key=True).inside().serialize
-        """Writes a key as the store has it: equal keys with equal bytes."""
+        # By the name of the changelog, as the store itself binds it: the schemas of a registry are those of a topic.
+        topic = changelog_name(config.application_id, builder.name)
+        self.key: Serde[Any] = found.bind(topic, is_key=True)
+        self._write_key = self.key.inside().serialize
+
+    def write_key(self, key: Any) -> bytes:
+        """Returns a key as the store has it: equal keys with equal bytes. Nothing is registered: a read of a key whose
+        schema is not registered finds no row."""
+        with trial_on_this_thread("a read of a store"):
+            return self._write_key(key)
 
     def named(self, query: Query, name: str = "key") -> Any:
         """Returns the key that a parameter is: a text that was typed, or with ``keys=json`` a value of JSON.
@@ -73,7 +82,8 @@ class StoreSerdes:
         :raises HttpRefusal: if the serde does not take it.
         """
         try:
-            found = fitted(self.key, given, is_text=is_text).value
+            with trial_on_this_thread("a read of a store"):
+                found = fitted(self.key, given, is_text=is_text).value
         except DoesNotFit as error:
             raise HttpRefusal(400, f"{name}: {plain_str(error)}") from None
         if found is None:
