@@ -216,8 +216,6 @@ class HeaderBoundSerde(BoundSerde):
     def moved_inside(self, data: bytes, headers: Headers) -> bytes:
         """Returns the bytes with their id in front: that of the header for values, the one that is written for keys,
         which are looked up by their bytes."""
-        from streams.registry.client import RegistryAway
-
         moved = (headers.last(self._header) or b"") + data
         if not self.subject.place.is_key:
             return moved

@@ -103,7 +103,7 @@ def test_clients_of_a_trial_do_not_write(tmp_path: Path) -> None:
             lambda: admin.delete_group("g"),
             lambda: consumer.commit({}),
             lambda: consumer.subscribe(["a"], None),  # type: ignore[arg-type]
-            lambda: clients.producer({}),
+            lambda: clients.producer({}).begin_transaction(),
             lambda: clients.streams_group({}),
             lambda: clients.leave_group({}, "g", "i"),
         ):
