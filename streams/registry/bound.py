@@ -6,7 +6,6 @@ is found, the schema registered or looked up, and its reader or writer made.
 
 from __future__ import annotations
 
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
+from processor_api.clock import SystemClock
 from processor_api.errors import outage_behind
 from processor_api.serde import Headers, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
@@ -33,6 +33,8 @@ ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
 ID_SIZE, GUID_SIZE = 5, 17
 _SIZES = {ID_MAGIC: ID_SIZE, GUID_MAGIC: GUID_SIZE}
 """The bytes in front of the data: a magic byte, and an id of four bytes or a GUID."""
+
+_CLOCK = SystemClock()
 
 Read = Callable[[bytes], Any]
 Write = Callable[[Any], bytes]
@@ -402,7 +404,7 @@ class Writers:
         :raises SchemaError: if the schema is not to be had.
         """
         latest_for_s = self._subject.latest_for_s
-        if latest_for_s is not None and (now := time.monotonic()) >= self._renew_at:
+        if latest_for_s is not None and (now := _CLOCK.monotonic()) >= self._renew_at:
             self._renew(now, latest_for_s)
         found = self._known.get(id(schema))
         # Another schema may have the identity of one that is gone.
