@@ -21,11 +21,11 @@ class WriteInTrial(StreamsError):
 _of_process: list[str] = []
 
 
-class _OfThread(threading.local):
+class _TrialOfThread(threading.local):
     name: str | None = None
 
 
-_of_thread = _OfThread()
+_of_thread = _TrialOfThread()
 
 
 def trial_in_effect() -> str | None:
@@ -53,7 +53,7 @@ def trial_on_this_thread(name: str) -> Iterator[None]:
         _of_thread.name = former
 
 
-class ReadOnly:
+class WithoutWrites:
     """Passes on the calls of an object, but for those that write.
 
     :param name: the name of the trial, for errors.

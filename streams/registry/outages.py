@@ -14,7 +14,7 @@ class RegistryAway(UnreachableError):
     """Raised when a registry did not answer, or with something that is not the answer of a registry."""
 
 
-class Patience(Protocol):
+class CallPatience(Protocol):
     """Decides on one thread how long the calls of a registry are made again."""
 
     def waits(self, error: UnreachableError) -> bool:
@@ -36,20 +36,20 @@ class GoesBack:
         """Does nothing."""
 
 
-class _OfThread(threading.local):
-    patience: Patience | None = None
+class _PatienceOfThread(threading.local):
+    patience: CallPatience | None = None
 
 
-_of_thread = _OfThread()
+_of_thread = _PatienceOfThread()
 
 
-def patience_of_thread() -> Patience | None:
+def patience_of_thread() -> CallPatience | None:
     """Returns the patience of this thread; ``None`` if calls wait for ``timeout.ms``."""
     return _of_thread.patience
 
 
 @contextmanager
-def patient(patience: Patience) -> Iterator[None]:
+def patient(patience: CallPatience) -> Iterator[None]:
     """Gives this thread a patience of its own."""
     former, _of_thread.patience = _of_thread.patience, patience
     try:

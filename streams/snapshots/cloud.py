@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import ConfigError
 from processor_api.texts import cut, error_text
 from streams.snapshots.objects import CHUNK_BYTES, DirectoryObjects, ObjectInfo, ObjectStore
-from streams.trials import ReadOnly, trial_in_effect
+from streams.trials import WithoutWrites, trial_in_effect
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Remote
@@ -38,7 +38,7 @@ def open_objects(place: Path | str) -> ObjectStore:
     name = trial_in_effect()
     if name is None:
         return found
-    made: Any = ReadOnly(found, name, f"the snapshots at {place}", _WRITES)
+    made: Any = WithoutWrites(found, name, f"the snapshots at {place}", _WRITES)
     return made  # type: ignore[no-any-return]
 
 
