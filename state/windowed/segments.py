@@ -169,6 +169,7 @@ class SegmentTimes:
         it (:meth:`Segments.count_logged`)."""
         self.live_from = retention.live_from(stream_time)
         """The smallest time that is shown."""
+        self._shown_ms = retention.shown_ms  # a property, which `observe` would work out for each record
 
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
@@ -309,7 +310,6 @@ class Segments(SegmentTimes):
         self._family = family
         self._drops = LateDrops(store, count_drop)
         self._expiry = SegmentExpiry(retention, interval)
-        self._shown_ms = retention.shown_ms
         self._live_until = NO_TIMESTAMP
         """The stream time from which on `live_from` is another one, where rows are shown by their segments."""
         self._logged_time = NO_TIMESTAMP

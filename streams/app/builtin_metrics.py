@@ -202,7 +202,7 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
     stalled = "input partitions that have records and deliver none"
     yield Gauge(MetricName("stalled-partitions", THREAD, stalled, tags), thread.stalled_partitions)
     away = "times that tasks went back because a service that a record needs, such as a schema registry, was away"
-    yield _gauge("service-outage-total", away, THREAD, tags, counters, "outages")
+    yield Gauge(MetricName("service-outage-total", THREAD, away, tags), thread.outages)
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")

@@ -65,7 +65,7 @@ def thread_status(thread: StreamThread) -> ThreadStatus:
         commit_latency_ms=None if math.isnan(latency) else latency * 1000,
         waits_for_topology=thread.waits_for_another_topology(),
         group_status=thread.group_status(),
-        outages=counters.outages,
+        outages=thread.outages(),
     )
 
 

@@ -19,9 +19,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.errors import UnreachableError
 from processor_api.texts import cut, plain_str
+from streams.outages import patience_of_thread
 from streams.registry.avro_evolution import complaints, is_transitive
-from streams.registry.outages import RegistryAway, patience_of_thread
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 from streams.trials import trial_in_effect
@@ -74,6 +75,10 @@ def _close_clients() -> None:
             client.close()
 
 
+class RegistryAway(UnreachableError):
+    """Raised when a registry did not answer, or with something that is not the answer of a registry."""
+
+
 class NotInRegistry(SchemaError):
     """Raised where a registry answers that it has no such schema, subject or version."""
 
@@ -100,7 +105,7 @@ class _Refusals:
         self._known.pop(key, None)
 
     def add(self, key: Hashable, error: SchemaError) -> None:
-        """Remembers an answer; the oldest one gives way."""
+        """Remembers an answer; the oldest one is forgotten."""
         self._known[key] = self._clock.monotonic() + REFUSED_S, type(error), str(error)
         while len(self._known) > MOST_REFUSALS:
             self._known.popitem(last=False)
@@ -274,7 +279,7 @@ class RegistryClient:
     def _ask(self, what: str, call: Callable[[], T], more: str = "") -> T:
         """Calls until the registry answers, or the time of an outage is over; an outage is shared by all calls, so a
         thread with many unknown ids waits for it once. Threads that wait in another way have a patience of their own
-        (`streams.registry.outages`).
+        (`streams.outages`).
 
         :param more: what the name of the question lacks to be one of its own.
         :raises SchemaError: if the registry refuses it; from then on the same for some seconds, without a question.
@@ -497,7 +502,7 @@ def _is_answer(error: Exception) -> bool:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Returns whether a registry that cannot be used may answer some seconds later, if nobody changes a setting."""
+    """Returns whether a registry that cannot be used may answer some seconds later, without a change of a setting."""
     if isinstance(error, SchemaRegistryError):
         return error.http_status_code >= 500 or error.http_status_code in _LATER
     return _is_of_transport(error) and _tls_error(error) is None

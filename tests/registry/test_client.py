@@ -14,8 +14,8 @@ from processor_api.clock import ManualClock
 from processor_api.errors import UnreachableError
 from registry_server import RegistryServer
 from streams import Avro, ConfigError, SchemaRegistry
-from streams.registry.client import MOST_REFUSALS, REFUSED_S, NotInRegistry, RegistryClient
-from streams.registry.outages import GoesBack, RegistryAway, patient
+from streams.outages import GoesBack, patient
+from streams.registry.client import MOST_REFUSALS, REFUSED_S, NotInRegistry, RegistryAway, RegistryClient
 from streams.registry.schemas import SchemaError, SchemaText
 
 SCHEMA = SchemaText('"string"')

@@ -31,7 +31,7 @@ from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST, client_event
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
-from streams.registry.outages import patient
+from streams.outages import patient
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import Polled, ReaderStopped, TopicReader
@@ -107,14 +107,14 @@ class _WaitsHere:
     """Waits on the thread of global stores while a service that a record needs is away, until ``task.timeout.ms``: it
     has no commit to go back to."""
 
-    def __init__(self, retry: Retry, stopping: Event, repeated: RepeatedLines) -> None:
-        self._retry, self._stopping, self._repeated = retry, stopping, repeated
+    def __init__(self, retry: Retry, stopping: Event, lines: RepeatedLines) -> None:
+        self._retry, self._stopping, self.lines = retry, stopping, lines
         self.lasting: TaskTimeoutError | None = None
         """The error of an outage that has lasted too long."""
 
     def waits(self, error: UnreachableError) -> bool:
         """Waits; returns false once the outage has lasted too long, or the thread is asked to end."""
-        self._repeated.log("global stores wait for a service that is away", error=str(error))
+        self.lines.log("global stores wait for a service that is away", error=str(error))
         try:
             wait_s = self._retry.record_failure(error)
         except TaskTimeoutError as lasting:
@@ -151,13 +151,12 @@ class GlobalStreamThread:
         self.task = task
         self._process = process
         self._on_state = on_state
-        self._repeated = RepeatedLines(log, clock)
         self._drops = DropReport(name)
         self._partitions = _ReadPartitions(topics)
         self._full_disk = FullDisk.of(name, process.config, process.platform)
         self._thread = StoppableThread(process.platform.threads, self.run, name)
         self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._thread.stopping, clock)
-        self._outages = _WaitsHere(Retry.of(process.config, clock), self._thread.stopping, self._repeated)
+        self._outages = _WaitsHere(Retry.of(process.config, clock), self._thread.stopping, RepeatedLines(log, clock))
         task.stores.patiently = self._patiently
 
     # ------------------------------------------------------------------ from outside
@@ -330,7 +329,7 @@ class GlobalStreamThread:
                 found = self._process.cluster.admin.topic_ids(wanted)
                 break
             except RetryableError as error:
-                self._repeated.log("the topics of global stores cannot be checked yet", error=str(error))
+                self._outages.lines.log("the topics of global stores cannot be checked yet", error=str(error))
                 self._reader.wait(error)
         for topic, before in wanted.items():
             if found.get(topic, before) != before:
@@ -380,7 +379,7 @@ class GlobalStreamThread:
                 raise _OffsetLost(error.str(), offset=event.offset(), **place)
             if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
                 raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
-            client_event(error, partition, self._repeated)
+            client_event(error, partition, self._outages.lines)
         return ends
 
 

@@ -47,6 +47,9 @@ class RefusedRecords:
         self._backoff_ms = backoff_ms
         self._timeout_ms = timeout_ms
         self._tasks: dict[TaskId, _GoneBack] = {}
+        self.outages = 0
+        """How often tasks went back because a service that a record needs, such as a schema registry, was away; any
+        thread may read it."""
 
     def record(self, error: RetryableError, tasks: Collection[TaskId]) -> None:
         """Records that tasks go back.

@@ -141,7 +141,7 @@ class ThreadLoop:
         error = self._kept.call_timeout.explain(self._resources.committer, self._resources.pace, aborted) or aborted
         tasks, refused = self._resources.tasks, frozenset[TaskId]()
         if isinstance(error, UnreachableError):
-            self._kept.counters.outages += 1
+            self._kept.refused.outages += 1
         if isinstance(error, (NotDelivered, UnreachableError)):
             refused = tasks.named((isinstance(error, NotDelivered) and error.tasks) or {error.task})
             self._kept.refused.keep(self._resources.manager.ownership.owned)

@@ -19,8 +19,8 @@ from streams.kafka.membership.port import ShutdownRequested
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.log import in_work
 from streams.metrics.registry import Metrics
+from streams.outages import GoesBack, patient
 from streams.platform import Platform
-from streams.registry.outages import GoesBack, patient
 from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.start.standby_tasks import StandbyCopy
@@ -142,6 +142,10 @@ class StreamThread:
         resources = self._resources
         running = () if resources is None else list(resources.tasks.running_now.values())
         return sum(queue.ends.stalled for task in running for queue in task.inputs.all())
+
+    def outages(self) -> int:
+        """Returns how often tasks went back because a service that a record needs was away; any thread may call it."""
+        return self._kept.refused.outages
 
     def is_warming_up(self) -> bool:
         """Whether it fills copies of tasks before it takes them over; any thread may call it."""

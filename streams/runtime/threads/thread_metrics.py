@@ -98,8 +98,6 @@ class ThreadCounters:
         self.process_s = self.commit_s = self.poll_s = 0.0
         self.process_s_max = self.commit_s_max = self.poll_s_max = 0.0
         """The largest of the window; of processing, for one record in the mean of a batch."""
-        self.outages = 0
-        """How often tasks went back because a service that a record needs, such as a schema registry, was away."""
         self.group = GroupCounters(metrics, now)
         """Counts what the group has done to the tasks of the thread."""
         self.windows = metrics.windows(

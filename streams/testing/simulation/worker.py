@@ -19,7 +19,7 @@ from streams.testing.simulation.stage import SimulationStage
 
 RESTART_S = 2.0
 LACKS_STORE = ("was deleted and made again since the last commit", "the topic was deleted, or a handover was not")
-"""What an error says of a store that its worker does not have, and the changelog not any more."""
+"""Parts of the errors about a store that neither the worker nor the changelog has."""
 
 
 class Worker:

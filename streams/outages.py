@@ -1,4 +1,4 @@
-"""What a thread does while a schema registry is away: how long a call waits, and the error that it ends with."""
+"""Decides for each thread how long a call waits for a service that is away, such as a schema registry."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from typing import Protocol
 from processor_api.errors import UnreachableError
 
 
-class RegistryAway(UnreachableError):
-    """Raised when a registry did not answer, or with something that is not the answer of a registry."""
-
-
 class CallPatience(Protocol):
-    """Decides on one thread how long the calls of a registry are made again."""
+    """Decides on one thread how long calls of a service are made again."""
 
     def waits(self, error: UnreachableError) -> bool:
         """Waits before the next call; returns false if the call is to end with the error."""
 
     def answered(self) -> None:
-        """Receives that the registry has answered after an outage."""
+        """Receives that the service has answered after an outage."""
 
 
 class GoesBack:
