@@ -35,6 +35,8 @@ class Acts:
         stage.disk.full_until.clear()
         stage.user_code.slow.clear()
         stage.user_code.failing.clear()
+        if stage.application.scenario.service is not None:
+            stage.application.scenario.service.come_back()
 
     def on_step(self, thread: SimulatedThread, call: str) -> None:
         """Does the actions that are due before a step."""
@@ -281,6 +283,11 @@ def _made_again(stage: SimulationStage, crew: Crew, worker: Worker, action: Acti
             stage.application.has_remade = True
 
 
+def _registry_away(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    if stage.application.scenario.service is not None:
+        stage.application.scenario.service.go_away(action.seconds)
+
+
 def _deploy(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if stage.application.scenario.deployed is not None and not stage.application.deployed:
         stage.application.deployed = True
@@ -299,5 +306,6 @@ _ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
     "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "overtake": _overtake, "truncate": _truncate,
-    "partitions": _partitions, "made again": _made_again, "topic": _topic, "deploy": _deploy,
+    "partitions": _partitions, "made again": _made_again, "topic": _topic, "registry away": _registry_away,
+    "deploy": _deploy,
 }  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from processor_api.record import HeaderList
+from streams.testing.simulation.service import SimulatedService
 
 
 class InputRecord(NamedTuple):
@@ -101,5 +102,7 @@ class Scenario:
     lacks the store."""
     unread: Set[str] = frozenset()
     """Input topics for which no offsets are committed, such as those of global tables."""
+    service: SimulatedService | None = None
+    """A service that serdes or functions of the scenario ask, and that may be away for a time."""
     late: Set[str] = frozenset()
     """Topics that are made when their first record is written."""

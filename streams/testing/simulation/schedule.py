@@ -38,6 +38,7 @@ KINDS = {
     "cut": "deletes records that were not read yet, where the scenario allows it",
     "overtake": "pauses the application until retention has deleted what it has not read, where the scenario allows it",
     "truncate": "deletes records of changelogs that later ones replace",
+    "registry away": "takes a service away for a time that records need, where the scenario has one",
     "partitions": "gives a topic one more partition, where the scenario allows it",
     "made again": "deletes changelogs and makes them again, where the scenario allows it",
     "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
@@ -49,7 +50,8 @@ _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
     "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
-    "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3, "deploy": 3,
+    "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3,
+    "registry away": 4, "deploy": 3,
 }  # fmt: skip
 
 _MOMENTS = (
@@ -150,7 +152,7 @@ def _draw(chance: Random, shape: Shape, kind: str) -> Action:
         detail = chance.choice(_EVENTS)
     elif kind == "freeze":
         seconds = chance.choice((0.5, 5.0, 12.0, 40.0, 90.0, 400.0))
-    elif kind == "outage":
+    elif kind in ("outage", "registry away"):
         seconds = chance.choice((0.2, 3.0, 20.0, 100.0))
     elif kind == "clock":
         seconds = chance.choice((-HOUR_S, -60.0, -1.0, 1.0, 60.0, HOUR_S, 24 * HOUR_S))

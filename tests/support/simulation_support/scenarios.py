@@ -15,7 +15,7 @@ from processor_api.handlers import log_and_continue
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
-from processor_api.serde import Serdes
+from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
@@ -25,8 +25,9 @@ from simulation_support.join_scenarios import JOIN_SCENARIOS
 from simulation_support.table_graphs import GRAPH_SCENARIOS, SHARED_SCENARIOS
 from simulation_support.table_scenarios import TABLE_SCENARIOS
 from simulation_support.window_scenarios import WINDOW_SCENARIOS
-from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
+from streams import AutoOffsetReset, Consumed, Grouped, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
+from streams.testing.simulation.service import SimulatedService
 
 __all__ = ["KEPT_IN_MEMORY", "SCENARIOS", "scenario_of"]
 
@@ -641,6 +642,34 @@ def pattern_in_streams_group(chance: Random) -> Scenario:
     return replace(made, settings={**made.settings, "group.protocol": "streams"})
 
 
+def registry_away(chance: Random) -> Scenario:
+    """Records whose values are read and written by a registry that is away at times; handlers would drop what fails."""
+    service, made = SimulatedService(), count(chance)
+
+    def read(data: bytes) -> str:
+        service.ask()
+        return data.decode()
+
+    def write(value: str) -> bytes:
+        service.ask()
+        return value.encode()
+
+    asking: Serde[str] = Serde(write, read, name="asking")
+
+    def topology() -> Any:
+        builder = StreamsBuilder()
+        lines = builder.stream("in", Consumed(value_serde=asking))
+        counts = lines.group_by(lambda _, word: word, Grouped(value_serde=asking)).count(materialized="counts")
+        counts.to_stream().to("out", Produced(value_serde=LONG))
+        return builder
+
+    continues = {
+        "deserialization.exception.handler": log_and_continue,
+        "production.exception.handler": log_and_continue,
+    }
+    return replace(made, topology=topology, deployed=None, service=service, settings={**made.settings, **continues})
+
+
 def made_again(chance: Random) -> Scenario:
     """Changelogs of any of several applications are deleted and made again, with standby copies or without."""
     sliding, session = WINDOW_SCENARIOS["sliding"], WINDOW_SCENARIOS["session-windows"]
@@ -667,6 +696,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **KEPT_IN_MEMORY,
     "streams-group": streams_group,
     "made-again": made_again,
+    "registry-away": registry_away,
     "pattern-in-streams-group": pattern_in_streams_group,
     "consumer-protocol": consumer_protocol,
 }
