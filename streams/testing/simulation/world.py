@@ -95,7 +95,7 @@ class World:
             self.scheduler.failure = self.stage.findings.failure or self.scheduler.failure
 
     def _check_refusal(self, refused: _LacksStore) -> None:
-        """Checks that a worker which lacks a store had a reason to: a task that has moved, or state that was lost or is in
+        """Checks that a worker which lacks a store had a reason to: a task that has moved, state that was lost or is in
         memory, or a changelog that was made again after the last commit."""
         is_elsewhere = len(self.crew.workers) > 1 or "the store is in memory" in str(refused.__cause__)
         if not is_elsewhere and all(action.kind in HARMLESS for action in self._actions):
