@@ -105,10 +105,25 @@ class Idling:
         position = self._consumer.position(queue.partition)
         position = queue.next_offset if position is None else position
         # The queue is true while it has records: then there is more to process, and nothing to wait for.
-        if position is None or position < end or queue:
+        if position is None or position < end or queue or not self._has_delivered(queue, position):
             return False
         if not queue.caught_up:
             queue.at_end(position)
+        return True
+
+    def _has_delivered(self, queue: InputQueue, position: int) -> bool:
+        """Whether the consumer has left out nothing but markers and aborted records on its way to a position.
+
+        If so, the position is noted, because the records before it may be deleted as soon as it is committed. If
+        records were deleted before they were read, what arrives next shows that.
+        """
+        assert self._consumer is not None
+        delivered = queue.ends.delivered
+        if delivered is not None and position > delivered:
+            start = self._consumer.log_start(queue.partition)
+            if start is not None and start > delivered:
+                return False
+            queue.ends.delivered = position
         return True
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
