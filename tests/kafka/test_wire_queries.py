@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,41 @@ def test_ids_are_those_of_topics_that_are_shown() -> None:
         assert [asking.topic_ids(["t"], 5.0) for _ in range(3)] == [{"t": "AQEBAQEBAQEBAQEBAQEBAQ"}, {}, {}]
         asking.close()
         assert not any(asked.allow_auto_topic_creation for asked in broker.asked(METADATA))
+
+
+@pytest.mark.parametrize(
+    "late", [topics_at(error=UNKNOWN_TOPIC), topics_at(1), topics_at(1, -1)], ids=["unknown", "fewer", "no leader"]
+)
+def test_a_new_topic_is_unknown_while_one_broker_does_not_have_it(late: Any) -> None:
+    """A worker that was alone got no tasks for minutes: the metadata by which they are assigned came from a broker
+    that did not have the control topics yet."""
+    with FakeBroker({METADATA: [late, topics_at(1, 1)]}) as other:
+
+        def both(request: Request) -> MetadataResponse:
+            answer: MetadataResponse = topics_at(1, 1)(request)
+            return replace(answer, brokers=(*answer.brokers, ClusterBroker(2, *other.address, None)))
+
+        with FakeBroker({METADATA: both}) as broker:
+            asking = queries(broker)
+            assert asking.unknown_somewhere({"t": 2}, 5.0) == {"t"}
+            assert asking.unknown_somewhere({"t": 2}, 5.0) == set()
+            assert len(other.asked(METADATA)) == 2
+            asking.close()
+
+
+def test_a_broker_that_is_down_is_not_waited_for() -> None:
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
+
+    def both(request: Request) -> MetadataResponse:
+        answer: MetadataResponse = topics_at(1, 1)(request)
+        return replace(answer, brokers=(ClusterBroker(2, HOST, port, None), *answer.brokers))
+
+    with FakeBroker({METADATA: both}) as broker:
+        asking = queries(broker)
+        assert asking.unknown_somewhere({"t": 2}, 5.0) == set()
+        assert asking.unknown_somewhere({"t": 3}, 5.0) == {"t"}
+        asking.close()
 
 
 def test_a_connection_is_kept_and_made_again() -> None:

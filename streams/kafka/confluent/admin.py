@@ -304,7 +304,8 @@ class ConfluentAdmin:
         self._wait_visible({topic: partitions})
 
     def _wait_visible(self, wanted: Mapping[str, int]) -> None:
-        # The controller has answered; the brokers that clients ask learn of the topics and leaders a moment later.
+        # The controller has answered; the brokers that clients ask learn of the topics and leaders a moment later. The
+        # leader of a group asks any of them for the partitions that it assigns, and asks again after minutes only.
         deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
         while True:
             found = self._list_topics()
@@ -315,11 +316,16 @@ class ConfluentAdmin:
                 and len(found[name].partitions) >= max(1, wanted[name])
                 and all(p.leader >= 0 for p in found[name].partitions.values())
             ]
-            if len(ready) == len(wanted):
+            unknown = set(wanted) - set(ready) or self._ask(
+                "ask which brokers know new topics",
+                lambda queries, limit_s: queries.unknown_somewhere(wanted, limit_s),
+                set[str],
+            )
+            if not unknown:
                 return
             if self._clock.monotonic() > deadline:
-                missing = sorted(set(wanted) - set(ready))
-                raise RetryableError(f"topics were created but are not visible yet: {', '.join(missing)}")
+                missing = ", ".join(sorted(unknown))
+                raise RetryableError(f"topics were created but are not visible yet at all brokers: {missing}")
             self._clock.wait(PAUSE_S)
 
     def delete_topics(self, names: Collection[str]) -> None:

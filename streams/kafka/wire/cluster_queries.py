@@ -179,9 +179,7 @@ class ClusterQueries:
             raise failure
 
     def _metadata(self, topics: Iterable[str], deadline: Deadline) -> messages.MetadataResponse:
-        request = messages.MetadataRequest(
-            tuple(messages.NamedTopic(_NO_ID, name) for name in sorted(topics)), False, False
-        )
+        request = _metadata_request(topics)
         return self._connections.any(deadline, lambda broker, part: broker.call(messages.METADATA, request, part))
 
     def topic_ids(self, names: Collection[str], timeout_s: float) -> dict[str, str]:
@@ -204,6 +202,27 @@ class ClusterQueries:
                 failure = error
             if not deadline.wait(_PAUSE_S):
                 raise failure
+
+    def unknown_somewhere(self, partitions: Mapping[str, int], timeout_s: float) -> set[str]:
+        """Returns the topics of which some broker knows fewer partitions with a leader than given.
+
+        A broker that does not answer is passed over, because clients cannot ask it either.
+
+        :raises RetryableError: if no broker answers within the time.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        request = _metadata_request(partitions)
+        brokers = self._metadata((), deadline).brokers
+        unknown: set[str] = set()
+        for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
+            part, address = deadline.share(left), Address(broker.host, broker.port)
+            with suppress(RetryableError):
+                answer = self._connections.ask(
+                    address, part, lambda line, limit: line.call(messages.METADATA, request, limit)
+                )
+                led = {topic.name: sum(one.leader_id >= 0 for one in topic.partitions) for topic in answer.topics}
+                unknown |= {name for name, count in partitions.items() if led.get(name, 0) < count}
+        return unknown
 
     # ------------------------------------------------------------------ transactions
 
@@ -383,6 +402,11 @@ def _leaders(
         else:
             found.setdefault(address, []).append(name)
     return found, failure
+
+
+def _metadata_request(topics: Iterable[str]) -> messages.MetadataRequest:
+    names = tuple(messages.NamedTopic(_NO_ID, name) for name in sorted(topics))
+    return messages.MetadataRequest(names, False, False)
 
 
 def _ask_offsets(
