@@ -4,8 +4,9 @@ EXTRAS ?= dev,json,parquet
 JOBS ?= 4
 SEEDS ?= 1000
 ROUNDS ?= 3
-MINUTES ?= 3
-GUARANTEE ?= exactly_once_v2
+FAULTS ?=
+MINUTES ?=
+SETUP ?=
 SETTINGS ?=
 FIRST ?= 0
 SCENARIO ?=
@@ -126,10 +127,13 @@ properties: $(INSTALLED)
 simulate: $(INSTALLED)
 	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST) $(if $(SCENARIO),--scenario $(SCENARIO))
 
-# Workers and brokers that are killed, frozen, stopped, added and change their version or disk for MINUTES=n, and results
-# that are then computed anew and compared: SEED=n, GUARANTEE=at_least_once, SETTINGS="-c name=value ..." of the workers.
+# Workers and brokers are killed, frozen, stopped, added and change their version or disk, in one setup after the other
+# (group protocols, threads, --workers, standby copies, snapshots, guarantees), and results are computed again and compared.
+# FAULTS=n is how many take effect in all; MINUTES=n repeats the setups with the next seeds until the time is over; SEED=n,
+# SETUP=name of one setup, DIR=... keeps logs and data there, SETTINGS="-c name=value ..." of the workers.
 chaos: $(INSTALLED)
-	$(PY) -m tools.chaos.verified --minutes $(MINUTES) --guarantee $(GUARANTEE) $(if $(SEED),--seed $(SEED)) $(SETTINGS)
+	$(PY) -m tools.chaos.verified $(if $(FAULTS),--faults $(FAULTS)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(SETUP),--setup $(SETUP)) $(if $(DIR),--dir "$(DIR)") $(SETTINGS)
 
 # Brokers and workers that stand still, are slow or do not answer, on three real brokers: ROUNDS=n of each, SCENARIO=name of one.
 chaos-pauses: $(INSTALLED)

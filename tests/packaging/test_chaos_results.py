@@ -11,7 +11,7 @@ from processor_api.serde import Serdes
 from processor_api.topology.layout import differences, layout_of
 from streams.testing import TopologyTestDriver
 from tools.chaos.feed import drawn_records, first_records, last_records
-from tools.chaos.results import END_MS, INPUTS, OUTPUTS, Row, wrong_results
+from tools.chaos.results import END_MS, INPUTS, OUTPUTS, Kind, Row, count_by_kind, problems, wrong_results
 from tools.chaos.shop import topology
 
 FIRST_MS = 1_700_000_000_000
@@ -68,8 +68,21 @@ def test_a_result_that_is_lost_or_came_twice_is_found(run: tuple[Rows, Rows], to
     some = [number for number, row in enumerate(rows) if is_counted(row)]
     for number in random.Random(1).sample(some, 10):
         lost, twice = [*rows[:number], *rows[number + 1 :]], [*rows, rows[number]]
-        for wrong in (lost, twice):
-            assert list(wrong_results(inputs, {**outputs, topic: wrong}, exactly_once=True)) == [topic]
+        for wrong, kind in ((lost, Kind.LOST), (twice, Kind.DOUBLED)):
+            found = wrong_results(inputs, {**outputs, topic: wrong}, exactly_once=True)
+            assert list(found) == [topic]
+            assert count_by_kind(found)[kind] >= 1
+            assert {one.kind for one in found[topic]} == {kind}
+
+
+def test_results_in_another_order_are_wrong(run: tuple[Rows, Rows]) -> None:
+    inputs, outputs = run
+    rows = [*outputs["windows"]]
+    first = next(number for number, row in enumerate(rows) if is_counted(row))
+    other = next(n for n, row in enumerate(rows) if n > first and row.key == rows[first].key)
+    rows[first], rows[other] = rows[other], rows[first]
+    found = wrong_results(inputs, {**outputs, "windows": rows}, exactly_once=True)
+    assert [one.kind for one in found["windows"]] == [Kind.WRONG]
 
 
 @pytest.mark.parametrize("topic", ["sessions", "named", "sums"])
@@ -90,6 +103,8 @@ def test_at_least_once_nothing_may_be_lost(run: tuple[Rows, Rows], topic: str) -
     rows = outputs[topic]
     twice = [*rows, *rows]
     assert wrong_results(inputs, {**outputs, topic: twice}, exactly_once=False) == {}
+    seen = count_by_kind(problems(inputs, {**outputs, topic: twice}, exactly_once=False))
+    assert (seen[Kind.DOUBLED] > 0) == (topic != "named")  # a table has its last rows
     last = next(number for number, row in reversed(list(enumerate(rows))) if row.value and is_counted(row))
     lost = [row for row in rows if row.key != rows[last].key]
     assert list(wrong_results(inputs, {**outputs, topic: lost}, exactly_once=False)) == [topic]

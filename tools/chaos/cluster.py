@@ -12,11 +12,13 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from tools.chaos.patience import wait_for
 from tools.kafka.broker import HOST, PROPERTIES, free_ports, is_live
 from tools.kafka.jars import libs
+from tools.kafka.quick_broker import quick_options
 from tools.maven import java
 
-__all__ = ["SESSION_S", "Cluster", "Node", "Proxy"]
+__all__ = ["SESSION_S", "Cluster", "Node", "Proxy", "processes", "state_of"]
 
 SESSION_S = 10.0
 """The session of the members of groups."""
@@ -87,7 +89,19 @@ class Proxy:
 
 
 def _command() -> list[str]:
-    return [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xmx512m"]
+    return [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xmx512m", *quick_options()]
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Returns the parent of each process of this machine, and the letter of its state."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,state="], capture_output=True, text=True, check=True).stdout
+    rows = (line.split() for line in listed.splitlines())
+    return {int(pid): (int(parent), state[0]) for pid, parent, state in rows}
+
+
+def state_of(pid: int) -> str:
+    """Returns the letter of a process's state, such as ``T`` for one that is stopped, or nothing if it has ended."""
+    return processes().get(pid, (0, ""))[1]
 
 
 class Node:
@@ -119,20 +133,27 @@ class Node:
             )
 
     def freeze(self) -> None:
-        """Stops it where it is."""
+        """Stops it where it is; returns when it stands."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self.is_frozen)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is stopped and has not ended."""
+        return self._process is not None and state_of(self._process.pid) == "T"
 
     def thaw(self) -> None:
         """Has it go on."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def kill(self) -> None:
-        """Ends it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+    def kill(self) -> bool:
+        """Ends it; returns whether it was this that ended it."""
+        if self._process is None:
+            return False
+        self._process.kill()
+        return self._process.wait() == -signal.SIGKILL
 
 
 class Cluster:
@@ -177,11 +198,8 @@ class Cluster:
 
     def wait(self) -> None:
         """Returns when all nodes answer."""
-        deadline = time.monotonic() + START_S
-        while not all(is_live(HOST, node.port) for node in self.nodes):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the cluster did not start within {START_S:.0f} s")
-            time.sleep(0.2)
+        if not wait_for(lambda: all(is_live(HOST, node.port) for node in self.nodes), within_s=START_S):
+            raise RuntimeError(f"the cluster did not start within {START_S:.0f} s of a quiet machine")
 
     def heal(self) -> None:
         """Ends everything that was done to nodes and proxies."""

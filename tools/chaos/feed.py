@@ -5,18 +5,20 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tools.chaos.patience import PATIENCE_S, wait_for
 from tools.chaos.results import END, END_MS, KEYS, ORDERS, USERS, Row
 
 STEP_MS = 40
 """Between the timestamps of two records."""
 AGO_MS = END_MS + 2 * 86_400_000
 """So long ago the first record is: brokers refuse timestamps that lie far ahead, as the last ones otherwise would."""
-PATIENCE_S = 120.0
+AHEAD = 4_000
+"""How many records at most wait for the application, so that a slow machine has no more to do at the end."""
 
 Record = tuple[str, str, "str | None", int]
 """Topic, key, value and timestamp."""
@@ -51,9 +53,15 @@ def last_records(first_ms: int) -> Iterator[Record]:
 
 
 class Feed:
-    """Writes records until it is stopped."""
+    """Writes records until it is stopped.
 
-    def __init__(self, bootstrap: str, rate: int, seed: int) -> None:
+    :param prefix: of the names of the topics.
+    :param read: returns how many records the application has read, or None if that is not known now.
+    """
+
+    def __init__(
+        self, bootstrap: str, prefix: str, rate: int, seed: int, read: Callable[[], int | None] = lambda: None
+    ) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -64,6 +72,7 @@ class Feed:
                 "linger.ms": 20,
             }
         )
+        self._prefix, self._read = prefix, read
         self._chance = random.Random(seed)
         self._pause_s = 1 / rate
         self._stopping = threading.Event()
@@ -95,12 +104,20 @@ class Feed:
             if self._stopping.wait(self._pause_s):
                 return
             self._write(*record)
+            while self.written % 500 == 0 and self._is_ahead() and not self._stopping.wait(0.5):
+                pass
+
+    def _is_ahead(self) -> bool:
+        read = self._read()
+        return read is not None and self.written - read > AHEAD
 
     def _write(self, topic: str, key: str, value: str | None, timestamp: int) -> None:
         data = None if value is None else value.encode()
         while True:
             try:
-                self._producer.produce(topic, data, key.encode(), timestamp=timestamp, on_delivery=_delivered)
+                self._producer.produce(
+                    self._prefix + topic, data, key.encode(), timestamp=timestamp, on_delivery=_delivered
+                )
             except BufferError:
                 self._producer.poll(0.1)
             else:
@@ -119,8 +136,25 @@ def _delivered(error: KafkaError | None, message: object) -> None:
         raise RuntimeError(f"a record of the input is lost: {error}")
 
 
-def read_topics(bootstrap: str, names: Iterable[str]) -> dict[str, list[Row]]:
-    """Returns all committed records of topics, those of each partition in their order."""
+def read_topics(bootstrap: str, prefix: str, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Returns all committed records of topics, those of each partition in their order, by the names without prefix."""
+    found: dict[str, list[Row]] = {name: [] for name in names}
+    for message in _committed(bootstrap, [prefix + name for name in found]):
+        key, (_, at) = message.key() or b"", message.timestamp()
+        found[(message.topic() or "").removeprefix(prefix)].append(Row(bytes(key).decode(), message.value(), at))
+    return found
+
+
+def next_offsets(bootstrap: str, names: Iterable[str]) -> dict[tuple[str, int], int]:
+    """Returns the offset after the last committed record of each partition that has one."""
+    return {
+        (message.topic() or "", message.partition() or 0): (message.offset() or 0) + 1
+        for message in _committed(bootstrap, names)
+    }
+
+
+def _committed(bootstrap: str, names: Iterable[str]) -> Iterator[Message]:
+    """Yields the committed records that topics have now."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -131,22 +165,25 @@ def read_topics(bootstrap: str, names: Iterable[str]) -> dict[str, list[Row]]:
             "enable.partition.eof": True,
         }
     )
-    found: dict[str, list[Row]] = {name: [] for name in names}
+    left: set[tuple[str, int]] = set()
+    messages: list[Message] = []
+
+    def is_read() -> bool:
+        messages[:] = consumer.consume(1000, 0.5)
+        return bool(messages)
+
     try:
         known = consumer.list_topics(timeout=PATIENCE_S).topics
-        left = {(name, partition) for name in found for partition in known[name].partitions}
+        left |= {(name, partition) for name in names for partition in known[name].partitions}
         consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in left])
-        deadline = time.monotonic() + PATIENCE_S
         while left:
-            if time.monotonic() > deadline:
+            if not wait_for(is_read, pause_s=0):
                 raise RuntimeError(f"topics cannot be read to their ends: {sorted(left)}")
-            for message in consumer.consume(1000, 0.5):
+            for message in messages:
                 error = message.error()
                 if error is None:
-                    key, (_, at) = message.key() or b"", message.timestamp()
-                    found[message.topic() or ""].append(Row(bytes(key).decode(), message.value(), at))
+                    yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard((message.topic() or "", message.partition() or 0))
     finally:
         consumer.close()
-    return found

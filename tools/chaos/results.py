@@ -5,7 +5,10 @@ from __future__ import annotations
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 KEYS, BUCKETS, USERS, ORDERS = 40, 17, 12, 150
 SIZE_MS, GAP_MS, JOIN_MS = 5_000, 1_500, 1_000
@@ -64,24 +67,73 @@ def _all_of(rows: Iterable[Row]) -> dict[str, list[str]]:
     return found
 
 
-Problems = list[str]
+class Kind(StrEnum):
+    """The kinds of problems."""
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    WRONG = "wrong"
+
+
+class Problem(NamedTuple):
+    """A result that is not what it must be."""
+
+    kind: Kind
+    count: int
+    """How many records or results it is about."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.count}: {self.text}"
+
+
+Problems = list[Problem]
 Check = Callable[[Topics, Topics, bool], Problems]
-"""``(inputs, outputs, exactly_once)`` to what is wrong, each in words."""
+"""A function of ``(inputs, outputs, exactly_once)`` that returns what is not as it must be.
+
+Results that appear twice are among the problems under either guarantee."""
 
 
-def _unequal(what: str, found: Mapping[str, object], due: Mapping[str, object]) -> Problems:
-    keys = sorted(key for key in found.keys() | due.keys() if found.get(key) != due.get(key))
-    return [f"{what} {key}: {found.get(key)}, and {due.get(key)} is due" for key in keys]
+def _unequal(what: str, found: Mapping[str, T], due: Mapping[str, T]) -> Problems:
+    wrong = []
+    for key in sorted(key for key in found.keys() | due.keys() if found.get(key) != due.get(key)):
+        kind = Kind.LOST if key not in found else Kind.WRONG
+        wrong.append(Problem(kind, 1, f"{what} {key} is {found.get(key)}, must be {due.get(key)}"))
+    return wrong
+
+
+def _off(text: str, found: int, due: int) -> Problems:
+    """Returns the problem of a count that is too low or too high."""
+    if found == due:
+        return []
+    return [Problem(Kind.LOST if found < due else Kind.DOUBLED, abs(found - due), f"{text}, must be {due}")]
+
+
+def _unequal_counts(what: str, found: Mapping[str, int], due: Mapping[str, int]) -> Problems:
+    keys = sorted(found.keys() | due.keys())
+    return [
+        one for key in keys for one in _off(f"{what} {key} is {found.get(key)}", found.get(key, 0), due.get(key, 0))
+    ]
 
 
 def _counted(what: str, found: Mapping[str, list[str]], due: Mapping[str, int], exactly_once: bool) -> Problems:
-    """Checks counts that were seen each time they rose: each number once, or at least once no number left out."""
-    wrong = []
+    """Checks counts that were seen each time they rose.
+
+    Exactly once each number must be there once, in order; at least once the highest must not be too low."""
+    wrong: Problems = []
     for key in sorted(found.keys() | due.keys()):
-        seen, most = found.get(key, []), due.get(key, 0)
-        is_right = seen == [str(n + 1) for n in range(most)] if exactly_once else max(map(int, seen), default=0) >= most
-        if not is_right:
-            wrong.append(f"{what} {key}: seen {seen[-5:]} of {len(seen)}, and {most} is due")
+        seen, most = [int(text) for text in found.get(key, [])], due.get(key, 0)
+        text, numbers = f"{what} {key} has shown {seen[-5:]}, {len(seen)} in all", range(1, most + 1)
+        if not exactly_once:
+            wrong += _off(text, max(seen, default=0), most)
+            continue
+        missing, extra = Counter(numbers) - Counter(seen), Counter(seen) - Counter(numbers)
+        if missing:
+            wrong.append(Problem(Kind.LOST, missing.total(), f"{text}, must show 1 to {most}"))
+        if extra:
+            wrong.append(Problem(Kind.DOUBLED, extra.total(), f"{text}, must show 1 to {most}"))
+        if not missing and not extra and seen != list(numbers):
+            wrong.append(Problem(Kind.WRONG, 1, f"{text}, must be in order"))
     return wrong
 
 
@@ -108,14 +160,10 @@ def final(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
     """Each window has one result, the last one. Those that are not closed yet have none."""
     found, due = _without_end(_all_of(outputs["final"]), inputs["events"]), _windows_due(inputs["events"])
     if not any(map(is_end, inputs["events"])):
-        return [f"final {key} before its end" for key in found]
-    if exactly_once:
-        return _unequal("final", found, {key: [str(count)] for key, count in due.items()})
-    return [f"final {key}: {found.get(key)}, and {n} is due" for key, n in due.items() if not _most(found, key) >= n]
-
-
-def _most(found: Mapping[str, list[str]], key: str) -> int:
-    return max(map(int, found.get(key, [])), default=0)
+        return [Problem(Kind.WRONG, len(seen), f"final {key} before its end") for key, seen in found.items()]
+    wrong = _unequal_counts("final", {key: max(map(int, seen)) for key, seen in found.items()}, due)
+    again = {key: seen for key, seen in found.items() if len(seen) > 1}
+    return wrong + [Problem(Kind.DOUBLED, len(seen) - 1, f"final {key} is {seen}") for key, seen in again.items()]
 
 
 def sessions(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
@@ -134,16 +182,16 @@ def sessions(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
     ends = {f"@{row.timestamp}-{row.timestamp}" for row in inputs["events"] if is_end(row)}
     latest = {key: int(text) for key, text in _latest(outputs["sessions"]).items()}
     found = {key: count for key, count in latest.items() if not any(key.endswith(end) for end in ends)}
-    if exactly_once:
-        return _unequal("session", found, due)
-    return [f"session {key}: {found.get(key)}, and {n} is due" for key, n in due.items() if found.get(key, 0) < n]
+    return _unequal_counts("session", found, due)
 
 
-def _each(what: str, found: Iterable[str], due: Iterable[str], exactly_once: bool) -> Problems:
+def _each(what: str, found: Iterable[str], due: Iterable[str]) -> Problems:
     have, want = Counter(found), Counter(due)
-    wrong = [f"{what} {one} is missing" for one in sorted((want - have).elements())]
-    strange = have.keys() - want.keys()
-    return wrong + [f"{what} {one} is too many" for one in sorted(have - want) if exactly_once or one in strange]
+    wrong = [Problem(Kind.LOST, n, f"{what} {one} is missing") for one, n in sorted((want - have).items())]
+    for one, n in sorted((have - want).items()):
+        kind, word = (Kind.DOUBLED, "too often") if one in want else (Kind.WRONG, "unexpected")
+        wrong.append(Problem(kind, n, f"{what} {one} is {word}"))
+    return wrong
 
 
 def joined(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
@@ -156,19 +204,19 @@ def joined(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
         for click in clicks[event.key]
         if abs(event.timestamp - click.timestamp) <= JOIN_MS
     ]
-    return _each("pair", (f"{row.key} {row.text}" for row in outputs["joined"]), due, exactly_once)
+    return _each("pair", (f"{row.key} {row.text}" for row in outputs["joined"]), due)
 
 
 def enriched(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
     users = _latest(inputs["users"])
     due = [f"{row.key} {row.text}:{users[row.key].decode()}" for row in inputs["events"] if not is_end(row)]
     found = (f"{row.key} {row.text}" for row in outputs["enriched"] if not row.text.startswith("end:"))
-    return _each("enriched", found, due, exactly_once)
+    return _each("enriched", found, due)
 
 
 def once(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
     due = {f"{row.key} {row.text}" for row in inputs["clicks"]}
-    return _each("click", (f"{row.key} {row.text}" for row in outputs["once"]), due, exactly_once)
+    return _each("click", (f"{row.key} {row.text}" for row in outputs["once"]), due)
 
 
 def named(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
@@ -207,6 +255,17 @@ CHECKS: Mapping[str, Check] = {
 
 
 def wrong_results(inputs: Topics, outputs: Topics, *, exactly_once: bool) -> dict[str, Problems]:
-    """Returns what is wrong, by output topic; empty if all is as it must be."""
-    found = {name: check(inputs, outputs, exactly_once) for name, check in CHECKS.items()}
-    return {name: problems for name, problems in found.items() if problems}
+    """Returns what is wrong, by output topic; empty if all is as it must be. At least once a result may be doubled."""
+    every = problems(inputs, outputs, exactly_once=exactly_once).items()
+    found = {name: [one for one in some if exactly_once or one.kind is not Kind.DOUBLED] for name, some in every}
+    return {name: some for name, some in found.items() if some}
+
+
+def problems(inputs: Topics, outputs: Topics, *, exactly_once: bool) -> dict[str, Problems]:
+    """Returns the problems by output topic, also those that at least once allows."""
+    return {name: check(inputs, outputs, exactly_once) for name, check in CHECKS.items()}
+
+
+def count_by_kind(found: Mapping[str, Problems]) -> dict[Kind, int]:
+    """Returns how many records are lost, doubled and wrong."""
+    return {kind: sum(one.count for some in found.values() for one in some if one.kind is kind) for kind in Kind}

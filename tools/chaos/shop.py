@@ -34,33 +34,37 @@ def of_window(key: Any, value: Any) -> tuple[str, str | None]:
 
 
 def topology() -> StreamsBuilder:
-    """Returns the builder that `streams run` is given; the environment says which version it is."""
+    """Returns the builder that `streams run` is given.
+
+    The environment has its version (``VERSION``) and what the names of its topics begin with (``TOPICS``).
+    """
+    prefix = os.environ.get("TOPICS", "")
     builder = StreamsBuilder(key_serde="string", value_serde="string")
-    events, clicks = builder.stream("events"), builder.stream("clicks")
+    events, clicks = builder.stream(f"{prefix}events"), builder.stream(f"{prefix}clicks")
     if os.environ.get("VERSION") == "2":  # of the same layout
         events = events.peek(lambda key, value: None).filter(lambda key, value: True)
 
     by_bucket = events.group_by(lambda key, value: bucket_of(key), Grouped(name="buckets"))
     windows = by_bucket.windowed_by(TimeWindows.of_size_and_grace(SIZE_MS, GRACE))
     counts = windows.count(materialized=Materialized(name="windows"))
-    counts.to_stream().map(of_window).to("windows")
+    counts.to_stream().map(of_window).to(f"{prefix}windows")
     closed = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("closed")
-    counts.suppress(closed).to_stream().map(of_window).to("final")
+    counts.suppress(closed).to_stream().map(of_window).to(f"{prefix}final")
 
     sessions = events.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(GAP_MS, GRACE))
-    sessions.count(materialized=Materialized(name="sessions")).to_stream().map(of_window).to("sessions")
+    sessions.count(materialized=Materialized(name="sessions")).to_stream().map(of_window).to(f"{prefix}sessions")
 
     around = JoinWindows.of_time_difference_and_grace(JOIN_MS, GRACE)
     pairs = StreamJoined(name="pairs", store_name="pairs")
-    events.join(clicks, lambda event, click: f"{event}+{click}", windows=around, joined=pairs).to("joined")
+    events.join(clicks, lambda event, click: f"{event}+{click}", windows=around, joined=pairs).to(f"{prefix}joined")
 
-    users = builder.table("users", materialized=Materialized(name="users"))
-    events.join(users, lambda event, user: f"{event}:{user}").to("enriched")
+    users = builder.table(f"{prefix}users", materialized=Materialized(name="users"))
+    events.join(users, lambda event, user: f"{event}:{user}").to(f"{prefix}enriched")
 
-    clicks.deduplicate(within=GRACE, id_selector=lambda key, value: value, materialized="seen").to("once")
+    clicks.deduplicate(within=GRACE, id_selector=lambda key, value: value, materialized="seen").to(f"{prefix}once")
 
-    orders = builder.table("orders", materialized=Materialized(name="orders"))
-    profiles = builder.table("profiles", materialized=Materialized(name="profiles"))
+    orders = builder.table(f"{prefix}orders", materialized=Materialized(name="orders"))
+    profiles = builder.table(f"{prefix}profiles", materialized=Materialized(name="profiles"))
     named = orders.foreign_key_join(
         profiles,
         lambda order: order_of(order)[0],
@@ -68,7 +72,7 @@ def topology() -> StreamsBuilder:
         joined="profiles",
         materialized=Materialized(name="named"),
     )
-    named.to_stream().to("named")
+    named.to_stream().to(f"{prefix}named")
 
     amounts = orders.group_by(lambda key, order: order_of(order), Grouped(name="amounts", value_serde="long"))
     sums = amounts.aggregate(
@@ -77,6 +81,6 @@ def topology() -> StreamsBuilder:
         lambda key, amount, total: total - amount,
         materialized=Materialized(name="sums", value_serde="long"),
     )
-    sums.to_stream().to("sums", Produced(value_serde="long"))
+    sums.to_stream().to(f"{prefix}sums", Produced(value_serde="long"))
     assert BUCKETS > 0
     return builder

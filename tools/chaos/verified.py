@@ -1,292 +1,296 @@
-"""Kills and freezes workers and brokers for some minutes, then computes what must have come out and compares.
+"""Makes faults happen to workers and brokers in each setup, and compares the results with recomputed ones.
 
-``python -m tools.chaos.verified --minutes 3``: three brokers, three workers and now and then a fourth run windows,
-sessions, joins of each kind, suppression, deduplication and an aggregation of a table behind a repartition. Workers are
-killed, stopped, frozen past their session and their transaction, added, started as another version of the same layout,
-and lose or exchange their disks; brokers are killed and frozen. At the end the topics are read as any other program
-would read them, and compared with results that are computed from the input in plain Python.
+``python -m tools.chaos.verified --faults 28``: on three brokers, workers run windows, sessions, joins of each kind,
+suppression, deduplication and an aggregation of a table behind a repartition. Workers are killed, stopped, frozen past
+their session and their transaction, added, started as another version of the same layout, and lose or exchange their
+disks. Changelogs are deleted and made again. Brokers are killed and frozen. A setup ends when its part of the faults
+took effect and the input is read. Then its topics are read as any other program would read them, and compared with
+results that are computed from the input in plain Python.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from tools.chaos.cluster import SESSION_S, Cluster
-from tools.chaos.feed import PATIENCE_S, Feed, read_topics
-from tools.chaos.results import INPUTS, OUTPUTS, Problems, wrong_results
+from tools.chaos.cluster import Cluster
+from tools.chaos.crew import Crew
+from tools.chaos.faults import KINDS, Faults, kinds_of
+from tools.chaos.feed import Feed, next_offsets, read_topics
+from tools.chaos.group import Group
+from tools.chaos.patience import wait_for
+from tools.chaos.results import INPUTS, OUTPUTS, Kind, Problems, Row, count_by_kind, problems, wrong_results
+from tools.chaos.setups import SETUPS, Setup, dealt_kinds
 
 PARTITIONS = 4
 SHOWN = 5
-APPLICATION = "chaos"
-WRONG_USE = 2
-"""The status of `streams run` where it does not understand what it is given."""
+FAULTS, FAULTS_OF_LONG_RUNS = 28, 56
+ATTEMPTS = 5
+"""How many faults are tried for each that has to take effect."""
+NO_INTERNAL_INPUT = ("-changelog", "-tasks")
+"""The endings of the names of internal topics that the group does not read."""
 
 
-class Crew:
-    """The workers: processes with a state directory and a log each. The last one runs only now and then."""
+@dataclass
+class Outcome:
+    """The results of one setup."""
 
-    def __init__(self, folder: Path, bootstrap: str, settings: Sequence[str]) -> None:
-        self._folder, self._bootstrap, self._settings = folder, bootstrap, settings
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.ended: list[tuple[int, int]] = []
-        """Workers that ended by themselves, each with its status."""
+    done: Counter[str] = field(default_factory=Counter)
+    """The faults that took effect."""
+    tried: Counter[str] = field(default_factory=Counter)
+    """The faults that did not."""
+    records: int = 0
+    counts: Mapping[Kind, int] = field(default_factory=dict)
+    wrong: Mapping[str, Problems] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    """Other things that are not as they must be."""
 
-    def log(self, number: int) -> Path:
-        return self._folder / f"worker-{number}.log"
+    @property
+    def is_right(self) -> bool:
+        return not self.wrong and not self.complaints
 
-    def disk(self, number: int) -> Path:
-        return self._folder / f"worker-{number}"
 
-    def start(self, number: int, version: int = 1) -> None:
-        settings = [
-            f"application.id={APPLICATION}",
-            f"bootstrap.servers={self._bootstrap}",
-            f"state.dir={self.disk(number)}",
-            "commit.interval.ms=100",
-            "statestore.cache.max.bytes=0",
-            f"consumer.session.timeout.ms={int(SESSION_S * 1000)}",
-            *self._settings,
-        ]
-        command = [sys.executable, "-m", "streams", "run", "tools/chaos/shop.py", "--log-format", "json"]
-        for one in settings:
-            command += ["-c", one]
-        environment = {**os.environ, "VERSION": str(version)}
-        with open(self.log(number), "ab") as log:
-            self._processes[number] = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, env=environment
-            )
+class Run:
+    """One setup on a cluster: its topics, its feed and its workers."""
 
-    def running(self) -> list[int]:
-        return sorted(self._processes)
+    def __init__(
+        self, folder: Path, cluster: Cluster, setup: Setup, seed: int, rate: int, settings: Sequence[str]
+    ) -> None:
+        folder.mkdir(parents=True)
+        self._application = f"chaos-{setup.name}-{seed}"
+        self._prefix = f"{self._application}."
+        self._setup, self._cluster = setup, cluster
+        self._group = Group(cluster.past_proxies, self._application, self._named(INPUTS), PARTITIONS)
+        self._feed = Feed(cluster.past_proxies, self._prefix, rate, seed, self._group.read)
+        self._crew = Crew(folder, cluster.bootstrap, self._application, setup, settings)
+        self._chance = random.Random(f"{seed} {setup.name} acts")
+        self._faults = Faults(cluster, self._crew, self._group, self._chance)
+        self._outcome = Outcome()
+        self._rows = 0
 
-    def signal(self, number: int, sent: signal.Signals) -> None:
-        self._processes[number].send_signal(sent)
+    def _named(self, names: Iterable[str]) -> list[str]:
+        return [self._prefix + name for name in names]
 
-    def end(self, number: int, sent: signal.Signals) -> None:
-        """Ends a worker; returns when it has ended, which a clean close may take a time for."""
-        process = self._processes.pop(number)
-        if process.poll() is not None:
-            self.ended.append((number, process.returncode))
-            return
-        process.send_signal(sent)
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            self.ended.append((number, -signal.SIGTERM))
+    def run(self, kinds: Iterable[str], faults: int) -> Outcome:
+        """Runs the setup.
 
-    def replace_ended(self) -> None:
-        """Starts those again that have ended by themselves.
-
-        :raises SystemExit: if one could not begin at all, as with a setting that it does not know.
+        :param kinds: what happens, one after the other.
+        :param faults: how many of them take effect before the run ends.
         """
-        for number, process in list(self._processes.items()):
-            if process.poll() is not None:
-                if process.returncode == WRONG_USE:
-                    lines = self.log(number).read_text(errors="replace").splitlines()
-                    raise SystemExit(f"worker {number} could not begin: {lines[-1] if lines else 'see its log'}")
-                self.ended.append((number, process.returncode))
-                self.start(number)
+        outcome = self._outcome
+        try:
+            self._group.create_topics(self._named((*INPUTS, *OUTPUTS)), self._setup.standbys)
+            self._feed.start()
+            for number in range(self._setup.workers):
+                self._crew.start(number)
+            if self._calm():
+                self._happen(kinds, faults)
+            self._feed.stop()
+            self._verify()
+        finally:
+            self._crew.close()
+        outcome.records = self._feed.written
+        outcome.complaints += [f"worker {number} {how}" for number, how in self._crew.died()]
+        if self._setup.snapshots and not self._crew.count("snapshot of the task taken"):
+            print("  no worker has begun with a snapshot", flush=True)
+        if outcome.is_right:
+            self._group.delete_topics(self._application)
+        return outcome
 
-    def close(self) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
+    def _happen(self, kinds: Iterable[str], faults: int) -> None:
+        done, tried = self._outcome.done, self._outcome.tried
+        for kind in kinds:
+            if done.total() == faults:
+                return
+            if tried.total() == ATTEMPTS * faults:
+                self._outcome.complaints.append(f"{tried.total()} faults took no effect: {dict(tried)}")
+                return
+            began = time.monotonic()
+            took_effect = self._faults.happen(kind)
+            (done if took_effect else tried)[kind] += 1
+            said = "" if took_effect else ": no effect"
+            print(f"  {time.strftime('%H:%M:%S')} {kind}{said}, {time.monotonic() - began:.0f} s", flush=True)
+            # Every third comes while the workers are still busy with the one before.
+            if self._chance.random() < 2 / 3 and not self._calm():
+                return
 
+    def _calm(self) -> bool:
+        """Waits until all workers are ready and some more of the input is read."""
+        start, more = self._group.read(), self._chance.randrange(20, 200)
+        read: int | None = None
 
-class Chaos:
-    """Does things to the brokers and the workers. Each act leaves three workers running, and all brokers."""
+        def is_calm() -> bool:
+            nonlocal start, read
+            read = self._group.read()
+            start = read if start is None else start
+            return read is not None and start is not None and read >= start + more and self._crew.is_all_ready()
 
-    def __init__(self, cluster: Cluster, crew: Crew, chance: random.Random) -> None:
-        self._cluster, self._crew, self._chance = cluster, crew, chance
-        self.done: Counter[str] = Counter()
+        if wait_for(is_calm, progress=lambda: read, what="workers are not ready, or do not read"):
+            return True
+        unready = [number for number in self._crew.running() if not self._crew.is_ready(number)]
+        said = f"not ready are the workers {unready}" if unready else "all workers are ready"
+        self._outcome.complaints.append(f"the input is not read at {time.strftime('%H:%M:%S')}: {said}")
+        return False
 
-    def act(self) -> None:
-        """Does one thing, drawn at random."""
-        name, act = self._chance.choice(sorted(self._acts().items()))
-        print(f"  {time.strftime('%H:%M:%S')} {name}", flush=True)
-        act()
-        self.done[name] += 1
-        self._crew.replace_ended()
+    def _verify(self) -> None:
+        if not self._outcome.complaints:
+            self._wait_until_right()
+        if not self._outcome.complaints and not self._outcome.wrong:
+            self._feed.close_windows()
+            self._wait_until_right()
+        # Nothing more can come when they have ended.
+        self._crew.stop_all()
+        inputs, outputs = self._read()
+        self._outcome.wrong = wrong_results(inputs, outputs, exactly_once=self._setup.exactly_once)
+        self._outcome.counts = count_by_kind(problems(inputs, outputs, exactly_once=self._setup.exactly_once))
 
-    def _acts(self) -> dict[str, Callable[[], None]]:
-        return {
-            "kill, start again": lambda: self._kill(0),
-            "kill, start after the session": lambda: self._kill(SESSION_S + 4),
-            "kill two": self._kill_two,
-            "kill, delete the disk": self._without_disk,
-            "kill two, exchange their disks": self._exchange,
-            "stop, start again": self._stop,
-            "freeze for a moment": lambda: self._freeze(self._chance.uniform(1, 6)),
-            "freeze past the session": lambda: self._freeze(self._chance.uniform(12, 25)),
-            "add a worker, stop it": lambda: self._add(signal.SIGTERM),
-            "add a worker, kill it": lambda: self._add(signal.SIGKILL),
-            "another version": self._roll,
-            "kill a broker": self._broker,
-            "freeze a broker": self._frozen_broker,
-        }
+    def _wait_until_right(self) -> None:
+        """Waits until the input and the internal topics are read and the results are right; notes what stays wrong."""
+        ends = None
 
-    def _kill(self, pause_s: float) -> None:
-        number = self._chance.choice(self._crew.running())
-        self._crew.end(number, signal.SIGKILL)
-        time.sleep(pause_s)
-        self._crew.start(number)
+        def is_read() -> bool:
+            nonlocal ends
+            self._crew.replace_ended()
+            ends = ends or self._group.ends()
+            return ends is not None and self._group.has_passed(ends)
 
-    def _two(self) -> list[int]:
-        two = self._chance.sample(self._crew.running(), 2)
-        for number in two:
-            self._crew.end(number, signal.SIGKILL)
-        return two
+        if not wait_for(is_read, progress=self._group.read, pause_s=0.3, what="the input is not read to its end"):
+            self._outcome.complaints.append("the input is not read to its end")
+            return
 
-    def _kill_two(self) -> None:
-        for number in self._two():
-            self._crew.start(number)
+        def is_right() -> bool:
+            self._crew.replace_ended()
+            inputs, outputs = self._read()
+            self._outcome.wrong = wrong_results(inputs, outputs, exactly_once=self._setup.exactly_once)
+            return not self._outcome.wrong and self._group.has_passed(self._internal_ends())
 
-    def _without_disk(self) -> None:
-        number = self._chance.choice(self._crew.running())
-        self._crew.end(number, signal.SIGKILL)
-        shutil.rmtree(self._crew.disk(number), ignore_errors=True)
-        self._crew.start(number)
+        if (
+            not wait_for(is_right, progress=lambda: self._rows, pause_s=1, what="results are not right yet")
+            and not self._outcome.wrong
+        ):
+            self._outcome.complaints.append("internal topics are not read to their ends")
 
-    def _exchange(self) -> None:
-        one, other = self._two()
-        first, second, aside = self._crew.disk(one), self._crew.disk(other), self._crew.disk(one).with_suffix(".aside")
-        for source, target in ((first, aside), (second, first), (aside, second)):
-            if source.exists():
-                source.rename(target)
-        self._crew.start(one)
-        self._crew.start(other)
+    def _read(self) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+        inputs = read_topics(self._group.bootstrap, self._prefix, INPUTS)
+        outputs = read_topics(self._group.bootstrap, self._prefix, OUTPUTS)
+        self._rows = sum(map(len, outputs.values()))
+        return inputs, outputs
 
-    def _stop(self) -> None:
-        number = self._chance.choice(self._crew.running())
-        self._crew.end(number, signal.SIGTERM)
-        self._crew.start(number)
-
-    def _freeze(self, seconds: float) -> None:
-        number = self._chance.choice(self._crew.running())
-        self._crew.signal(number, signal.SIGSTOP)
-        time.sleep(seconds)
-        self._crew.signal(number, signal.SIGCONT)
-
-    def _add(self, sent: signal.Signals) -> None:
-        self._crew.start(3)
-        time.sleep(self._chance.uniform(8, 16))
-        self._crew.end(3, sent)
-
-    def _roll(self) -> None:
-        number = self._chance.choice(self._crew.running())
-        self._crew.end(number, signal.SIGTERM)
-        self._crew.start(number, version=self._chance.choice((1, 2)))
-
-    def _broker(self) -> None:
-        node = self._chance.choice(self._cluster.nodes)
-        node.kill()
-        time.sleep(self._chance.uniform(0, 8))
-        node.restart()
-        self._cluster.wait()
-
-    def _frozen_broker(self) -> None:
-        node = self._chance.choice(self._cluster.nodes)
-        node.freeze()
-        time.sleep(self._chance.uniform(2, 14))
-        node.thaw()
+    def _internal_ends(self) -> Mapping[tuple[str, int], int]:
+        names = self._group.topics(f"{self._application}-")
+        return next_offsets(self._group.bootstrap, [one for one in names if not one.endswith(NO_INTERNAL_INPUT)])
 
 
-class Verification:
-    """Reads the topics, and says what is wrong."""
-
-    def __init__(self, bootstrap: str, *, exactly_once: bool) -> None:
-        self._bootstrap, self._exactly_once = bootstrap, exactly_once
-
-    def wrong(self) -> dict[str, Problems]:
-        inputs = read_topics(self._bootstrap, INPUTS)
-        outputs = read_topics(self._bootstrap, OUTPUTS)
-        return wrong_results(inputs, outputs, exactly_once=self._exactly_once)
-
-    def wrong_after_a_time(self) -> dict[str, Problems]:
-        """Waits for what is on its way; returns what is wrong for good."""
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := self.wrong()) and time.monotonic() < deadline:
-            time.sleep(2)
-        return found
+def line(seed: int, setup: Setup, outcome: Outcome, seconds: float) -> str:
+    """Returns the line about a setup."""
+    faults = ", ".join(f"{kind}{f' {n} times' if n > 1 else ''}" for kind, n in sorted(outcome.done.items()))
+    counts = ", ".join(f"{outcome.counts.get(kind, '?')} {kind}" for kind in Kind)
+    allowed = "" if setup.exactly_once else " (at least once: may be doubled)"
+    head = f"{'ok' if outcome.is_right else 'NO'}  seed {seed}, {setup.name} ({setup}): {outcome.done.total()} faults"
+    return f"{head} ({faults}); {outcome.records} records, {counts}{allowed}; {seconds:.0f} s"
 
 
-def run(folder: Path, minutes: float, seed: int, rate: int, settings: Sequence[str], *, exactly_once: bool) -> bool:
-    """Returns whether all results are right."""
-    chance, cluster = random.Random(seed), Cluster(folder / "cluster")
-    guarantee = "exactly_once_v2" if exactly_once else "at_least_once"
-    crew = Crew(folder, cluster.bootstrap, [f"processing.guarantee={guarantee}", *settings])
-    chaos = Chaos(cluster, crew, chance)
+def show_wrong(outcome: Outcome) -> None:
+    for name, some in outcome.wrong.items():
+        print(f"    topic {name}: {len(some)} problems, such as", *some[:SHOWN], sep="\n      ")
+    for complaint in outcome.complaints:
+        print(f"    {complaint}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The length of a run, and its setups."""
+
+    setups: Sequence[Setup]
+    faults: int
+    """How many each setup has."""
+    minutes: float | None
+    """When no setup begins any more; without it each setup runs once."""
+    seed: int
+    rate: int
+    settings: Sequence[str]
+
+    def kinds(self, setup: Setup, seed: int) -> Iterator[str]:
+        """Yields the kinds of faults of a setup, the same ones whether others run or not."""
+        kinds = {one.name: kinds_of(one) for one in SETUPS}
+        return (turn[setup.name] for turn in dealt_kinds(kinds, seed))
+
+    def runs(self) -> Iterator[tuple[int, Setup]]:
+        """Yields seeds and setups until the time is over."""
+        began = time.monotonic()
+        for seed in [self.seed] if self.minutes is None else count(self.seed):
+            for setup in self.setups:
+                if self.minutes is not None and time.monotonic() - began >= 60 * self.minutes:
+                    return
+                yield seed, setup
+
+
+def run(folder: Path, plan: Plan) -> bool:
+    """Returns whether all results of all setups are right."""
+    outcomes: list[Outcome] = []
+    cluster = Cluster(folder / "cluster")
     try:
         cluster.start()
-        admin = AdminClient({"bootstrap.servers": cluster.past_proxies, "log_level": 0})
-        made = admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (*INPUTS, *OUTPUTS)])
-        for future in made.values():
-            future.result(60)
-        feed = Feed(cluster.past_proxies, rate, seed)
-        feed.start()
-        for number in range(3):
-            crew.start(number)
-        end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end:
-            time.sleep(chance.uniform(1, 6))
-            chaos.act()
-        feed.stop()
-        checks = Verification(cluster.past_proxies, exactly_once=exactly_once)
-        wrong = checks.wrong_after_a_time()
-        if not wrong:
-            feed.close_windows()
-            wrong = checks.wrong_after_a_time()
-            time.sleep(5)  # what is too many comes late
-            wrong = wrong or checks.wrong()
-        print(f"{guarantee}, {minutes:g} minutes, seed {seed}: {feed.written} records, {dict(chaos.done)}", flush=True)
+        for seed, setup in plan.runs():
+            began = time.monotonic()
+            one = Run(folder / f"{setup.name}-{seed}", cluster, setup, seed, plan.rate, plan.settings)
+            outcome = one.run(plan.kinds(setup, seed), plan.faults)
+            print(line(seed, setup, outcome, time.monotonic() - began), flush=True)
+            show_wrong(outcome)
+            if not outcome.is_right:
+                print(f"    again: make chaos SETUP={setup.name} SEED={seed} FAULTS={plan.faults}", flush=True)
+            outcomes.append(outcome)
     finally:
-        crew.close()
         cluster.close()
-    for name, problems in wrong.items():
-        print(f"WRONG {name}: {len(problems)}, such as", *problems[:SHOWN], sep="\n    ")
-    if crew.ended:
-        print(f"workers that ended by themselves (number, status): {crew.ended}")
-    print("all results are right" if not wrong else "results are wrong", flush=True)
-    return not wrong and not crew.ended
+    print(summary(outcomes), flush=True)
+    return all(outcome.is_right for outcome in outcomes)
 
 
-def main() -> int:
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Returns the last lines: the sums, and which kinds of faults never took effect."""
+    done = sum((outcome.done for outcome in outcomes), Counter[str]())
+    records, wrong = sum(outcome.records for outcome in outcomes), sum(not outcome.is_right for outcome in outcomes)
+    counts = ", ".join(f"{sum(outcome.counts.get(kind, 0) for outcome in outcomes)} {kind}" for kind in Kind)
+    lines = [f"{len(outcomes)} runs, {done.total()} faults, {records} records: {counts}"]
+    if never := [kind for kind in KINDS if kind not in done]:
+        lines.append(f"never took effect: {', '.join(never)}")
+    return "\n".join([*lines, f"{wrong} runs are wrong" if wrong else "all results are right"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--faults", type=int, help="how many take effect in all, in equal parts for the setups")
+    parser.add_argument("--minutes", type=float, help="goes through the setups again and again, with the next seeds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--setup", choices=[setup.name for setup in SETUPS], help="one setup alone")
     parser.add_argument("--rate", type=int, default=100, help="records a second")
-    parser.add_argument("--guarantee", default="exactly_once_v2", choices=("exactly_once_v2", "at_least_once"))
     parser.add_argument("-c", dest="settings", action="append", default=[], help="a setting of the workers, KEY=VALUE")
     parser.add_argument("--dir", type=Path, help="keep logs and data there (default: a temporary folder)")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    for name, value in (("--faults", given.faults), ("--minutes", given.minutes), ("--rate", given.rate)):
+        if value is not None and value <= 0:
+            parser.error(f"{name} must be more than 0, got {value}")
+    if given.dir is not None and given.dir.exists() and any(given.dir.iterdir()):
+        parser.error(f"--dir must be an empty folder or a new one, got {given.dir}")
+    setups = [setup for setup in SETUPS if given.setup in (None, setup.name)]
+    faults = given.faults or (FAULTS if given.minutes is None else FAULTS_OF_LONG_RUNS)
     folder = given.dir or Path(tempfile.mkdtemp(prefix="chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     is_right = False
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # brokers and workers end too
     try:
-        is_right = run(
-            folder,
-            given.minutes,
-            given.seed,
-            given.rate,
-            given.settings,
-            exactly_once=given.guarantee == "exactly_once_v2",
-        )
+        plan = Plan(setups, -(-faults // len(setups)), given.minutes, given.seed, given.rate, given.settings)
+        is_right = run(folder, plan)
     finally:
         if given.dir is None and is_right:
             shutil.rmtree(folder, ignore_errors=True)

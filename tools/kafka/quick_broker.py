@@ -31,6 +31,11 @@ QUIET = {
 nothing takes 2.4 % of a processor, and 4.1 % without."""
 
 
+def quick_options() -> list[str]:
+    """Returns the options of Java with which a node starts in a quarter of the processor time."""
+    return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}"]
+
+
 class QuickBroker(Broker):
     """A node that lives for some minutes."""
 
@@ -38,7 +43,7 @@ class QuickBroker(Broker):
         super().__init__(properties=QUIET | dict(properties or {}), **how)
 
     def _options(self) -> list[str]:
-        return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}"]
+        return quick_options()
 
     def _format(self, start: Sequence[str], config: Path) -> None:
         shutil.copytree(_data(_made()), self._data, dirs_exist_ok=True)
