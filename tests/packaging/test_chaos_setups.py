@@ -140,7 +140,7 @@ def test_the_line_of_a_setup_has_all_that_was_counted() -> None:
     setup = SETUPS[0]
     text = line(7, setup, Outcome(done, Counter(), 123, counts, wrong), 9.0)
     assert text.startswith(f"NO  seed 7, {setup.name} (group.protocol=classic, exactly_once_v2, 3 workers, snapshots)")
-    assert "3 faults (freeze a worker, kill a worker 2 times); 123 records, 1 lost, 2 doubled, 0 wrong" in text
+    assert "3 faults (freeze a worker; kill a worker 2 times); 123 records, 1 lost, 2 doubled, 0 wrong" in text
     assert line(7, setup, Outcome(done, Counter(), 123, dict.fromkeys(Kind, 0)), 9.0).startswith("ok  seed 7")
     assert line(7, setup, Outcome(done, complaints=["worker 1 ended"]), 9.0).startswith("NO  ")
 
@@ -152,6 +152,13 @@ def test_the_summary_names_the_kinds_that_never_took_effect() -> None:
     assert "never took effect: kill a broker" in text.splitlines()
     assert text.splitlines()[-1] == "all results are right"
     assert summary([Outcome(every), Outcome(complaints=["worker 1 ended"])]).splitlines()[-1] == "1 runs are wrong"
+
+
+def test_the_summary_counts_what_at_least_once_allows_apart() -> None:
+    doubled = {Kind.LOST: 0, Kind.DOUBLED: 3, Kind.WRONG: 0}
+    assert summary([Outcome(counts=doubled)]).startswith("1 runs, 0 faults, 0 records: 0 lost, 3 doubled, 0 wrong\n")
+    text = summary([Outcome(counts=doubled, exactly_once=False)])
+    assert text.startswith("1 runs, 0 faults, 0 records: 0 lost, 0 doubled, 0 wrong (3 doubled at least once)\n")
 
 
 @pytest.mark.parametrize("given", [["--faults", "0"], ["--setup", "none"], ["--seed", "x"], ["--minutes", "-1"]])

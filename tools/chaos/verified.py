@@ -52,6 +52,7 @@ class Outcome:
     records: int = 0
     counts: Mapping[Kind, int] = field(default_factory=dict)
     wrong: Mapping[str, Problems] = field(default_factory=dict)
+    exactly_once: bool = True
     complaints: list[str] = field(default_factory=list)
     """Other things that are not as they must be."""
 
@@ -75,7 +76,7 @@ class Run:
         self._crew = Crew(folder, cluster.bootstrap, self._application, setup, settings)
         self._chance = random.Random(f"{seed} {setup.name} acts")
         self._faults = Faults(cluster, self._crew, self._group, self._chance)
-        self._outcome = Outcome()
+        self._outcome = Outcome(exactly_once=setup.exactly_once)
         self._rows = 0
 
     def _named(self, names: Iterable[str]) -> list[str]:
@@ -193,7 +194,7 @@ class Run:
 
 def line(seed: int, setup: Setup, outcome: Outcome, seconds: float) -> str:
     """Returns the line about a setup."""
-    faults = ", ".join(f"{kind}{f' {n} times' if n > 1 else ''}" for kind, n in sorted(outcome.done.items()))
+    faults = "; ".join(f"{kind}{f' {n} times' if n > 1 else ''}" for kind, n in sorted(outcome.done.items()))
     counts = ", ".join(f"{outcome.counts.get(kind, '?')} {kind}" for kind in Kind)
     allowed = "" if setup.exactly_once else " (at least once: may be doubled)"
     head = f"{'ok' if outcome.is_right else 'NO'}  seed {seed}, {setup.name} ({setup}): {outcome.done.total()} faults"
@@ -260,10 +261,16 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     """Returns the last lines: the sums, and which kinds of faults never took effect."""
     done = sum((outcome.done for outcome in outcomes), Counter[str]())
     records, wrong = sum(outcome.records for outcome in outcomes), sum(not outcome.is_right for outcome in outcomes)
-    counts = ", ".join(f"{sum(outcome.counts.get(kind, 0) for outcome in outcomes)} {kind}" for kind in Kind)
+    found = {
+        kind: sum(one.counts.get(kind, 0) for one in outcomes if one.exactly_once or kind is not Kind.DOUBLED)
+        for kind in Kind
+    }
+    counts = ", ".join(f"{number} {kind}" for kind, number in found.items())
+    allowed = sum(one.counts.get(Kind.DOUBLED, 0) for one in outcomes if not one.exactly_once)
+    counts += f" ({allowed} doubled at least once)" if allowed else ""
     lines = [f"{len(outcomes)} runs, {done.total()} faults, {records} records: {counts}"]
     if never := [kind for kind in KINDS if kind not in done]:
-        lines.append(f"never took effect: {', '.join(never)}")
+        lines.append(f"never took effect: {'; '.join(never)}")
     return "\n".join([*lines, f"{wrong} runs are wrong" if wrong else "all results are right"])
 
 
