@@ -205,6 +205,9 @@ class OwnTime(NamedTuple):
     """The name of its stream time."""
     sent: str | None = None
     """The name of the time up to which results have left; ``None`` if each leaves with its record."""
+    window_ms: int | None = None
+    """The length of the windows of a store whose rows are never later than the timestamps with which they are logged;
+    ``None`` if they may be."""
 
 
 def own_time(supplier: Any) -> OwnTime | None:

@@ -38,7 +38,7 @@ class Deduplicate(Operator):
 
     def own_time(self) -> OwnTime:
         """Returns the name of its time: by that a restore tells which rows are needed though they have expired."""
-        return OwnTime(self.store, time_name(self.store))
+        return OwnTime(self.store, time_name(self.store), window_ms=self.within_ms)
 
     def bind(self, context: OperatorContext) -> Forward:
         return self._bound(context, lambda key, value: key)

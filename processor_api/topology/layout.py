@@ -84,7 +84,7 @@ def _subtopology(topology: TopologyData, part: Subtopology) -> TopologyLayout:
             name
             for node in nodes
             if isinstance(node, ProcessorNode) and node.own_time is not None
-            for name in node.own_time
+            for name in (node.own_time.store, node.own_time.observed, node.own_time.sent)
             if name is not None
         ),
         "calls": sorted(topology.call_of(node.name) or node.name for node in nodes if isinstance(node, ProcessorNode)),

@@ -24,6 +24,9 @@ SCHEMAS = b"streams.schemas/"
 REBUILT = b"streams.rebuilt/"
 """The prefix of the keys of stores that were emptied and have not all of their changelogs again."""
 
+PASSED = b"streams.passed/"
+"""The prefix of the keys of stores that are filled from a later record than the first one of their changelogs."""
+
 _OFFSET = struct.Struct(">q")
 
 write_offset = _OFFSET.pack
@@ -65,6 +68,14 @@ def rebuilt_key(family: str) -> bytes:
     :param family: the first one of the store's rows.
     """
     return REBUILT + family.encode() + b"/"
+
+
+def passed_key(family: str) -> bytes:
+    """The key of the stream time that a store has to reach by a restore that passes over the first records.
+
+    :param family: the first one of the store's rows.
+    """
+    return PASSED + family.encode() + b"/"
 
 
 def read_time(row: bytes | None) -> int | None:

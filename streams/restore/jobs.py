@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,10 @@ from state.write_buffer.store_kind import Restore
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 
 log = logging.getLogger("streams.restore")
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass
@@ -59,6 +63,8 @@ class RestoreJob:
     """The key under which the engine keeps the offset of the last record that the store holds."""
     from_source: bool = False
     """Whether a source topic serves as the changelog: records in it without a key are not for the store."""
+    is_enough: Callable[[], bool] = _always
+    """Whether the store needs none of the records before the start; it is asked at the end."""
     progress: RestoreProgress = field(default_factory=RestoreProgress)
 
     @property

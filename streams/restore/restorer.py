@@ -143,7 +143,8 @@ class Restorer:
     # ------------------------------------------------------------------ truncated changelogs
 
     def truncated(self) -> list[RestoreJob]:
-        """Lists the jobs whose position is outside of the changelog, or whose changelog ended too early.
+        """Lists the jobs whose position is outside of the changelog, whose changelog ended too early, or whose store
+        needs records before their start.
 
         The owner of the stores looks up what the changelog holds now, and calls `resume` or `start_over`.
         """
@@ -274,10 +275,13 @@ class Restorer:
         self.reports.wrote(job, rows.last, rows.records)
 
     def _finish(self, job: RestoreJob) -> None:
+        job.engine.flush()
+        if not job.is_enough():
+            self._truncated[job.partition] = job
+            return
         self._drop(job.partition)
         self._count(job.task)
         self._consumer.unassign([job.partition])
-        job.engine.flush()
         self.reports.ended(job, last=not self._jobs)
 
     def close(self) -> None:

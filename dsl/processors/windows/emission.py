@@ -47,7 +47,12 @@ class WindowedAggregate(TableOperator):
     def own_time(self) -> OwnTime:
         """Returns the names of its times: by them a restore tells which rows are needed though they have expired."""
         store = str(self.store)
-        return OwnTime(store, time_name(store, self.part), store if self.final else None)
+        return OwnTime(store, time_name(store, self.part), store if self.final else None, self.logged_window_ms)
+
+    @property
+    def logged_window_ms(self) -> int | None:
+        """The length of the windows, if no row is later than the timestamp with which it is logged."""
+        return None
 
 
 def kept_stream_time(context: OperatorContext, store: str | None, current: Callable[[], int], part: str = "") -> int:

@@ -26,6 +26,12 @@ class SessionAggregate(WindowedAggregate):
     grace_ms: int
     merger: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "aggregate", "other"))
 
+    @property
+    def logged_window_ms(self) -> None:
+        """Not known: a late record may be as far before the end of its session as the session is long, and the session
+        is logged with the timestamp of the record."""
+        return None
+
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger

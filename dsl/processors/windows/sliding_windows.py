@@ -28,6 +28,11 @@ class SlidingAggregate(WindowedAggregate):
     difference_ms: int
     grace_ms: int
 
+    @property
+    def logged_window_ms(self) -> int:
+        """The length of the windows: a row has the timestamp of the latest record in its window."""
+        return self.difference_ms
+
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         drop, fail = context.drop, context.fail

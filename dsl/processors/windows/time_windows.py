@@ -36,6 +36,12 @@ class TimeWindowedAggregate(WindowedAggregate):
     advance_ms: int | None = None
     """How far from each other the windows start, if all have one size and start at multiples of this."""
 
+    @property
+    def logged_window_ms(self) -> int | None:
+        """The length of the windows: a row has the timestamp of the latest record in its window. Windows that a user
+        has written need not hold the records that they are for."""
+        return None if self.advance_ms is None else self.size_ms
+
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         fold = self._folding(context, store)

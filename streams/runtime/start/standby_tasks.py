@@ -412,9 +412,19 @@ class StandbyTasks:
                 if (one := followed.get(partition)) is not None and one.reached_end
             ]
             try:
+                for store in [one for one in stores if not copy.task.stores.progress.reaches_noted_time(one)]:
+                    stores.remove(store)
+                    self._read_whole(copy.task, store, followed)
                 copy.task.stores.progress.note_complete(stores, now)
             except DiskFullError as error:  # the former time stands, which is right too
                 self._repeated.log("standby task does not note its time", task=str(copy.task.id), error=str(error))
+
+    def _read_whole(self, task: Task, store: str, followed: Mapping[TopicPartition, FollowedChangelog]) -> None:
+        """Has a store that lacks rows of the records before its start follow its changelog from the beginning."""
+        self._starts.restores.read_whole(task, store)
+        for one in followed.values():
+            if one.job.task == task.id and one.job.store == store:
+                one.lost = True  # nothing more is written to it until it begins again
 
     # ------------------------------------------------------------------ closing
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
@@ -19,6 +20,7 @@ from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.task_snapshots import TaskSnapshots
+from streams.runtime.start.passed_records import ChangelogRange, PassedRecords
 from streams.runtime.start.write_back import TRUNCATED, WriteBack
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.expired_windows import CutChangelogs
@@ -187,6 +189,7 @@ class TaskRestores:
         self._clock = clock
         self._write_back = write_back
         self._forgotten = ForgottenDeletions(clients.admin, clock)
+        self._passed = PassedRecords(clients.admin)
         self._cut = CutChangelogs(clients.admin, clock)
         self._consumer = clients.restore_consumer
         self._log_ends = clients.admin.log_ends
@@ -244,13 +247,14 @@ class TaskRestores:
         ends = self._consumer.end_offsets(changelogs)
         task.stores.times = store_times(task.plan, starts)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
-        ranges: dict[str, tuple[TopicPartition, int, int]] = {}
+        ranges: dict[str, ChangelogRange] = {}
+        emptied: dict[str, ChangelogRange] = {}
         read: dict[TopicPartition, int] = {}
         for store in self._forgotten.stores(task, changelogs, ends):
             task.stores.progress.forget(store)
         now = self._clock.time_ms()
         for partition, store in changelogs.items():
-            end, stored = ends[partition], task.stores.progress.stored_offset(store)
+            end, stored = ends[partition], self._stored_offset(task, store, ends[partition])
             is_source = store in task.plan.source_changelogs
             if is_source:  # only what was processed (semantics 95)
                 end = _up_to(starts.get(partition), end)
@@ -274,10 +278,38 @@ class TaskRestores:
                 continue
             if start < end:
                 ranges[store] = partition, start, end
+                if clear:
+                    emptied[store] = ranges[store]
         self._cut.at_start(task, read, starts)
+        for store, start in self._later_starts(task, emptied).items():
+            partition, _, end = emptied[store]
+            ranges[store] = partition, start, end
         if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
             task.stores.start_bulk_load(ranges)
         return [_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()]
+
+    def _stored_offset(self, task: Task, store: str, end: int) -> int | None:
+        """Returns the offset of the last record that a store holds. One that has all of its changelog, and lacks rows
+        of the records that its restore has passed over, is emptied."""
+        progress = task.stores.progress
+        stored = progress.stored_offset(store)
+        if stored is None or stored + 1 < end or progress.reaches_noted_time(store):
+            return stored
+        self.read_whole(task, store)
+        return None
+
+    def read_whole(self, task: Task, store: str) -> None:
+        """Empties a store that lacks rows of the records which its restore has passed over, so that the next plan
+        reads all of its changelog."""
+        self._passed.are_needed(task, store)
+        task.stores.progress.forget(store)
+
+    def _later_starts(self, task: Task, emptied: Mapping[str, ChangelogRange]) -> dict[str, int]:
+        """Returns the later starts of stores without rows, and notes with each store what it must reach by it."""
+        found = self._passed.later_starts(task, emptied)
+        for store, start in found.items():
+            task.stores.progress.note_passed(store, start.least_time)
+        return {store: start.offset for store, start in found.items()}
 
     def _written_back(self, task: Task, store: str, starts: Starts) -> int | None:
         """Writes a store into a changelog that has lost records which the store has; returns the end of the changelog,
@@ -298,7 +330,8 @@ class TaskRestores:
         task.stores.times = store_times(task.plan, starts)
         for store in self._forgotten.stores(task, changelogs, ends):
             progress.forget(store)
-        jobs: list[RestoreJob] = []
+        planned: dict[str, ChangelogRange] = {}
+        emptied: dict[str, ChangelogRange] = {}
         for partition, store in changelogs.items():
             end, stored, limit = ends[partition], progress.stored_offset(store), NO_END
             has_rows = stored is None and progress.has_rows(store)
@@ -310,8 +343,13 @@ class TaskRestores:
             if clear:
                 progress.wipe(store)
                 progress.note_complete([store], self._clock.time_ms(), is_filled=False)
-            jobs.append(_job(task, store, partition, start, limit))
-        return jobs
+                emptied[store] = partition, start, end
+            planned[store] = partition, start, limit
+        later = self._later_starts(task, emptied)
+        return [
+            _job(task, store, partition, later.get(store, start), limit)
+            for store, (partition, start, limit) in planned.items()
+        ]
 
     def renewed(self, task: Task, starts: Starts) -> dict[TopicPartition, Restore]:
         """Returns other functions for the changelogs of a standby whose stores need fewer rows, since the group has
@@ -335,6 +373,11 @@ class TaskRestores:
             task, partition, position = tasks[job.task], job.partition, job.progress.position
             beginning = self._consumer.beginning_offsets([partition])[partition]
             end = self._consumer.end_offsets([partition])[partition]
+            if position is not None and position >= job.end and not job.is_enough():
+                # All records from the later start on were read, and the store still needs those before it.
+                self.read_whole(task, job.store)
+                self._restorer.start_over(job, _job(task, job.store, partition, beginning, job.end))
+                continue
             if beginning <= (job.start if position is None else position) and job.end <= end:
                 self._restorer.resume(job)
                 continue
@@ -360,6 +403,7 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
         end=end,
         offset_key=task.stores.progress.offset_key(store),
         from_source=store in task.plan.source_changelogs,
+        is_enough=partial(task.stores.progress.reaches_noted_time, store),
     )
 
 

@@ -23,6 +23,7 @@ from state.engine.repair_hints import rebuild_store, rebuild_task
 from state.formats.offsets import (
     complete_at_key,
     offset_key,
+    passed_key,
     read_offset,
     read_time,
     rebuilt_key,
@@ -32,6 +33,7 @@ from state.formats.offsets import (
     write_time,
 )
 from state.registry.kinds import families_held, family_of, family_reader
+from state.windowed.segments import stored_time
 from state.write_buffer.stored_rows import StoredRow
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
@@ -134,7 +136,8 @@ class StoredProgress:
                 batch, handle = engine.batch(), engine.family(OFFSETS).handle
                 batch.put(key, write_time(time_ms), handle)
                 if is_filled:
-                    batch.delete(self._rebuilt_key(store), handle)
+                    for note in (self._rebuilt_key(store), self._passed_key(store)):
+                        batch.delete(note, handle)
                 engine.write(batch)
 
     def forget(self, store: str) -> None:
@@ -204,6 +207,30 @@ class StoredProgress:
 
     def _rebuilt_key(self, store: str) -> bytes:
         return rebuilt_key(family_of(self._plan.topology.stores[store]))
+
+    def _passed_key(self, store: str) -> bytes:
+        return passed_key(family_of(self._plan.topology.stores[store]))
+
+    def note_passed(self, store: str, time: int) -> None:
+        """Notes of an empty store that it is filled from a later record than the first one of its changelog.
+
+        :param time: the stream time in ms that it must have when it is filled: otherwise the records that were passed
+            over may have rows that it lacks.
+        """
+        engine = self.engine_of(store)
+        batch = engine.batch()
+        batch.put(self._passed_key(store), write_time(time), engine.family(OFFSETS).handle)
+        engine.write(batch)
+
+    def reaches_noted_time(self, store: str) -> bool:
+        """Whether the rows of a store, which has all of its changelog from its start on, lack none of the records that
+        were passed over; ``True`` if none were."""
+        engine = self.engine_of(store)
+        row = engine.family(OFFSETS).get(self._passed_key(store))
+        if row is None:
+            return True
+        least, time = read_time(row), stored_time(engine.family(family_of(self._plan.topology.stores[store])))
+        return least is not None and time is not None and time >= least
 
     def is_complete_at(self, store: str, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
         """Whether the rows of a store on disk hold everything up to committed offsets, as its own notes show.
@@ -278,6 +305,7 @@ class StoredProgress:
             batch.delete(key, offsets.handle)
         if not isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):  # those keep offsets alone
             batch.delete(self._schemas_key(store), offsets.handle)
+            batch.delete(self._passed_key(store), offsets.handle)
             batch.put(self._rebuilt_key(store), b"", offsets.handle)
         engine.write(batch)
         engine.clear(families_held(self._plan.topology.stores[store], engine))
