@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -323,3 +324,56 @@ class _Nowhere:
 
 
 NOWHERE = _Nowhere()
+
+
+class _Few:
+    """A consumer that gives a few records and no more."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer, self._left = consumer, 6
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def consume(self, max_messages: int, timeout_s: float) -> list[Any]:
+        found = list(self._consumer.consume(min(max_messages, self._left), timeout_s)) if self._left else []
+        self._left -= len(found)
+        return found
+
+    def poll(self, timeout_s: float) -> None:
+        """Gives nothing."""
+
+    def position(self, partition: Any) -> None:
+        """Does not know it."""
+
+
+class FewRestored(EmbeddedClients):
+    """Clients whose restores come to a stop after a few records."""
+
+    def consumer(self, config: Mapping[str, Any]) -> Any:
+        made = super().consumer(config)
+        return _Few(made) if str(config.get("client.id", "")).endswith("restore-consumer") else made
+
+
+@pytest.mark.parametrize("reaches", [True, False], ids=["reaches its time", "does not"])
+def test_a_restore_that_was_interrupted_goes_on(reaches: bool, tmp_path: Path) -> None:
+    """What the store has to reach is noted with its rows."""
+    with Cluster(tmp_path) as cluster:
+        first = cluster.start(failing(), **CONTINUE)
+        send_with_a_bad_record(cluster)
+        if reaches:
+            cluster.send("good", timestamp=START + 390 * MINUTE)
+            cluster.until(lambda: cluster.committed() == 74)
+        live = shown(first)
+        assert first.close(60)
+        place, restores = str(tmp_path / "again"), Restores()
+        second = cluster.app(
+            failing(), restores=restores, clients=FewRestored(cluster.broker), state_dir=place, **CONTINUE
+        )
+        wait_until("it has some", lambda: restores.batches)
+        assert second.close(60)
+        assert not restores.ended
+        restores = Restores()
+        third = cluster.start(failing(), restores, state_dir=place, **CONTINUE)
+        assert shown(third) == live
+        assert [one[2] > 0 for one in restores.started] == ([True] if reaches else [True, False])
