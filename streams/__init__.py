@@ -67,7 +67,7 @@ _HOMES = {
         "InvalidStateStorePartitionError MissingTopicError ProcessingError ProductionError RetryableError "
         "SerializationError StateDirectoryError StateError StateStoreMigratedError StoreError StreamsError "
         "StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskMigratedError TopologyError "
-        "UnknownStateStoreError UserCodeError"
+        "UnknownStateStoreError UnreachableError UserCodeError"
     ),
     "processor_api.handlers": (
         "DeserializationExceptionHandler ErrorHandlerContext ProcessingExceptionHandler ProducerRecord "

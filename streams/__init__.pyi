@@ -66,6 +66,7 @@ from processor_api.errors import StreamsStoppedError as StreamsStoppedError
 from processor_api.errors import TaskMigratedError as TaskMigratedError
 from processor_api.errors import TopologyError as TopologyError
 from processor_api.errors import UnknownStateStoreError as UnknownStateStoreError
+from processor_api.errors import UnreachableError as UnreachableError
 from processor_api.errors import UserCodeError as UserCodeError
 from processor_api.handlers import DeserializationExceptionHandler as DeserializationExceptionHandler
 from processor_api.handlers import ErrorHandlerContext as ErrorHandlerContext

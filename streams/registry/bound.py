@@ -17,9 +17,8 @@ from processor_api.clock import SystemClock
 from processor_api.errors import outage_behind
 from processor_api.serde import Headers, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
-from streams.registry.client import RegistryAway
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import Registered, SchemaError, SchemaText, TopicPart
+from streams.registry.schemas import Registered, RegistryAway, SchemaError, SchemaText, TopicPart
 from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
 
 if TYPE_CHECKING:

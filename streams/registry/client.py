@@ -19,11 +19,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import UnreachableError
 from processor_api.texts import cut, plain_str
 from streams.outages import patience_of_thread
 from streams.registry.avro_evolution import complaints, is_transitive
-from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
+from streams.registry.schemas import AVRO, Registered, RegistryAway, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 from streams.trials import trial_in_effect
 
@@ -73,10 +72,6 @@ def _close_clients() -> None:
     for (process, *_), client in list(_CLIENTS.items()):
         if process == os.getpid():
             client.close()
-
-
-class RegistryAway(UnreachableError):
-    """Raised when a registry did not answer, or with something that is not the answer of a registry."""
 
 
 class NotInRegistry(SchemaError):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from processor_api.errors import UnreachableError
+
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 """The kinds of schemas, as registries name them."""
+
+
+class RegistryAway(UnreachableError):
+    """Raised when a registry did not answer, or with something that is not the answer of a registry."""
 
 
 class SchemaError(ValueError):

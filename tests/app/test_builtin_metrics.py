@@ -95,7 +95,13 @@ def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: 
     names = {f"{what}-{stat}" for what in ("process", "commit", "poll") for stat in ("total", "rate", "ratio")}
     names |= {f"{what}-latency-{stat}" for what in ("process", "commit", "poll") for stat in ("avg", "max")}
     names |= {f"task-{what}-{stat}" for what in ("created", "closed") for stat in ("total", "rate")}
-    assert set(thread) == names | {"thread-start-time", "thread-state", "state", "stalled-partitions"}
+    assert set(thread) == names | {
+        "thread-start-time",
+        "thread-state",
+        "state",
+        "stalled-partitions",
+        "service-outage-total",
+    }
     assert (thread["task-created-total"], thread["task-closed-total"]) == (1, 0)
     assert thread["process-total"] == 3
     assert 0 < thread["process-rate"] <= 3 / 30

@@ -18,7 +18,7 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.main import main, parser
 from streams.kafka.ports import NewTopic
 from streams.kafka.read_only import WriteRefused, for_now
-from streams.registry.client import RegistryAway
+from streams.registry.schemas import RegistryAway
 from streams.snapshots.cloud import open_objects
 from streams.testing import EmbeddedKafka
 from streams.trials import WriteInTrial, trial, trial_in_effect, trial_on_this_thread

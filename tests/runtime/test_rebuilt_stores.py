@@ -13,7 +13,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, counting
-from state.engine.port import OFFSETS
+from state.engine.port import OFFSETS, POSITIONS
 from state_support.all_kinds import change
 
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
@@ -42,17 +42,24 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...]) -> None
     assert app.close(60)
 
 
+def forget_positions(database: Path) -> None:
+    """Takes away what shows that the store is complete: it would be written into the changelog otherwise."""
+    change(database, POSITIONS, b"in-0", None)
+
+
 def without_an_offset(cluster: Cluster, database: Path) -> None:
     change(database, OFFSETS, KEY, None)
 
 
 def beyond_the_end(cluster: Cluster, database: Path) -> None:
+    forget_positions(database)
     change(database, OFFSETS, KEY, (1000).to_bytes(8, "big"))
 
 
 def before_the_beginning(cluster: Cluster, database: Path) -> None:
     log = cluster.broker.log(CHANGELOG)
     log.delete_before(log.end_offset)
+    forget_positions(database)
     change(database, OFFSETS, KEY, (-1).to_bytes(8, "big", signed=True))
 
 

@@ -37,7 +37,7 @@ def refusal(settings: dict[str, Any]) -> str:
 def test_the_main_consumer_leaves_offsets_and_topics_to_the_runtime() -> None:
     assert clients.main_consumer(config(), "app-1-consumer") == {
         "allow.auto.create.topics": False,
-        "auto.offset.reset": "error",
+        "auto.offset.reset": "earliest",
         "bootstrap.servers": "127.0.0.1:1",
         "client.id": "app-1-consumer",
         "enable.auto.commit": False,
@@ -66,9 +66,10 @@ def test_static_members_have_their_own_instance_id() -> None:
 
 
 def test_consumers_never_jump_by_themselves() -> None:
-    """The client would know one policy only, where each source may have its own."""
+    """The client would know one policy only, where each source may have its own. That of inputs goes to the beginning,
+    where the runtime finds it, because a member of a group cannot start a partition again that was stopped."""
     made = config({"consumer.auto.offset.reset": "latest"})
-    assert clients.main_consumer(made, "c")["auto.offset.reset"] == "error"
+    assert clients.main_consumer(made, "c")["auto.offset.reset"] == "earliest"
     for make in (clients.restore_consumer, clients.global_consumer):
         found = make(made, "c")
         assert found["auto.offset.reset"] == "error"

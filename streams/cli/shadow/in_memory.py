@@ -340,7 +340,10 @@ def _as_loaded(topic: _ReadTopic, partition: int) -> str:
     """Returns the notes of a committed offset, of which those about topics of the cluster do not hold in memory."""
     noted = topic.metadata[partition]
     skip = noted.skip and noted.skip._replace(until_offset=topic.place_of(partition, noted.skip.until_offset))
-    return replace(noted, topic_id=None, changelogs=frozenset(), handed_over=None, handover=None, skip=skip).encode()
+    nothing: frozenset[Any] = frozenset()
+    return replace(
+        noted, topic_id=None, changelogs=nothing, changelog_ids=nothing, handed_over=None, handover=None, skip=skip
+    ).encode()
 
 
 def _say_begin(versions: Collection[ComparedVersion], gathering: _Gathering, duration: str) -> None:

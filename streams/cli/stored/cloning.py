@@ -472,6 +472,7 @@ class Clone:
                 TopicPartitionMetadata.decode(former.metadata),
                 topic_id=self._ids.get(one.target.topic),
                 changelogs=frozenset(map(changelog_mark, filled)),
+                changelog_ids=frozenset(),
                 handed_over=plan.note,
             )
             found[one.target] = OffsetAndMetadata(bases.get(one.target, former.offset), metadata.encode())

@@ -26,8 +26,7 @@ from simulation_support.table_graphs import GRAPH_SCENARIOS, SHARED_SCENARIOS
 from simulation_support.table_scenarios import TABLE_SCENARIOS
 from simulation_support.window_scenarios import WINDOW_SCENARIOS
 from streams import AutoOffsetReset, Consumed, Grouped, Produced, StreamsBuilder
-from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
-from streams.testing.simulation.service import SimulatedService
+from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario, SimulatedService
 
 __all__ = ["KEPT_IN_MEMORY", "SCENARIOS", "scenario_of"]
 
