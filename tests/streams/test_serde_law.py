@@ -398,7 +398,7 @@ def test_a_key_is_looked_for_where_its_one_form_lies() -> None:
     config = StreamsConfig(application_id="a", bootstrap_servers="b:1")
     first, second = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     for serde, keys in (("json", (first, second)), (Mixed, (Mixed(tags=first), Mixed(tags=second)))):
-        places = [Owners._partition("counts", key, serde, 1000, None) for key in keys]
+        places = [Owners._partition("counts", "in", key, serde, 1000, None) for key in keys]
         written_over_http = StoreSerdes(Stores.key_value_store("counts", serde, "long"), config).write_key
         assert places[0] == places[1] == partition_for_key(written_over_http(keys[1]), 1000)
 
