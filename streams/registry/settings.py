@@ -29,14 +29,11 @@ def _flag(value: Any) -> bool:
     return known
 
 
-def _kind(value: Any) -> str:
-    return repr_of(type(value).__qualname__)
-
-
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        # Not the value, which may be a secret.
-        raise ValueError("is a text, not an empty one" if value == "" else f"is a text, not {_kind(value)}")
+    if not isinstance(value, str):  # Not the value, which may be a secret.
+        raise ValueError(f"is a text, not {repr_of(type(value).__qualname__)}")
+    if not value:
+        raise ValueError("is a text, not an empty one")
     return value
 
 
