@@ -47,37 +47,33 @@ class ProtobufFormat(SchemaFormat):
     has_frame = True
 
     def __init__(self, model: Any) -> None:
-        if not _is_message_class(model):
+        is_message_class = isinstance(model, type) and issubclass(model, Message)
+        if not is_message_class:
             raise ConfigError(f"Protobuf takes a class that protoc has generated, got {repr_of(model)}")
         self._model: Any = model
         self._descriptor: Descriptor = self._model.DESCRIPTOR
         self._file: FileDescriptor = self._descriptor.file
-        self._index = index_of(self._descriptor)
+        package = self._file.package
+        self._name = str(self._descriptor.full_name).removeprefix(f"{package}." if package else "")
+        """The name of the message without the package."""
         self.own = SchemaText(source_of(self._file), PROTOBUF)
 
-    @property
-    def imports(self) -> list[FileDescriptor]:
-        """The files that the class's file imports, but for Google's: they are registered before it."""
-        return [one for one in self._file.dependencies if not one.name.startswith(OF_GOOGLE)]
-
     def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        """Returns a schema with the versions of the files that it imports, each in the subject of its name.
+        """Returns a schema with the versions of the files that it imports, each in the subject of its name."""
 
-        :param register: whether these files are registered, if they are not yet.
-        """
+        def references(file: FileDescriptor) -> tuple[SchemaReference, ...]:
+            return tuple(reference(one) for one in file.dependencies if not one.name.startswith(OF_GOOGLE))
 
         def reference(file: FileDescriptor) -> SchemaReference:
-            inner = [reference(one) for one in file.dependencies if not one.name.startswith(OF_GOOGLE)]
-            text = SchemaText(source_of(file), PROTOBUF, tuple(inner))
+            text = SchemaText(source_of(file), PROTOBUF, references(file))
             if register:
                 client.register(file.name, text)
             found = client.lookup(file.name, text)
             return SchemaReference(file.name, file.name, found.version or 1)
 
-        return schema._replace(references=tuple(map(reference, self.imports)))
+        return schema._replace(references=references(self._file))
 
     def record_name(self, schema: SchemaText) -> str:
-        """Returns the full name of the message, for subjects."""
         return str(self._descriptor.full_name)
 
     def check_key(self, schema: SchemaText) -> None:
@@ -93,7 +89,6 @@ class ProtobufFormat(SchemaFormat):
             )
 
     def from_json(self, value: Any) -> Any:
-        """Returns the message that a value of JSON stands for."""
         return ParseDict(value, self._model())
 
     def to_json(self, value: Any) -> Any:
@@ -102,18 +97,13 @@ class ProtobufFormat(SchemaFormat):
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""
-        places = {name: place for place, name in _messages(schema.text)}
-        return written_index(places.get(self._relative_name) or self._index)
-
-    @property
-    def _relative_name(self) -> str:
-        package = self._file.package
-        return str(self._descriptor.full_name).removeprefix(f"{package}." if package else "")
+        assert self.own is not None
+        places = {name: place for text in (self.own.text, schema.text) for place, name in _messages(text)}
+        return written_index(places[self._name])
 
     def writer(
         self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
     ) -> Callable[[Any], bytes]:
-        """Returns the function that writes messages behind a prefix."""
         model: Any = self._model
 
         def write(value: Any) -> bytes:
@@ -129,7 +119,7 @@ class ProtobufFormat(SchemaFormat):
 
         :param start: where the place of the message begins, and the data after it.
         """
-        parse, wanted = self._model.FromString, self._relative_name
+        parse, wanted = self._model.FromString, self._name
         names = {tuple(place): name for place, name in _messages(registered.schema.text)}
         usual = next((written_index(list(place)) for place, name in names.items() if name == wanted), None)
 
@@ -155,34 +145,17 @@ class ProtobufFormat(SchemaFormat):
         return read
 
 
-def _is_message_class(given: Any) -> bool:
-    return isinstance(given, type) and issubclass(given, Message)
-
-
-def index_of(descriptor: Descriptor) -> list[int]:
-    """Returns the place of a message in its file: the index of its outermost message, then of each inner one."""
-    inner = descriptor
-    found: list[int] = []
-    while (outer := inner.containing_type) is not None:
-        found.insert(0, list(outer.nested_types).index(inner))
-        inner = outer
-    found.insert(0, list(descriptor.file.message_types_by_name.values()).index(inner))
-    return found
-
-
 def written_index(index: list[int]) -> bytes:
     """Returns a place as it stands in front of a message: one zero byte for the first message of a file."""
     if index == [0]:
         return b"\x00"
-    return b"".join(map(_zigzag, [len(index), *index]))
-
-
-def _zigzag(number: int) -> bytes:
-    left, found = number << 1, bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    found.append(left)
+    found = bytearray()
+    for number in (len(index), *index):
+        left = number << 1
+        while left > 0x7F:
+            found.append(left & 0x7F | 0x80)
+            left >>= 7
+        found.append(left)
     return bytes(found)
 
 
@@ -259,17 +232,14 @@ class _FileSource:
         yield from _option_lines(message.options)
         inner = {f"{scope}.{one.name}": one for one in message.nested_type}
         yield from self._types(message.nested_type, message.enum_type, message.extension, scope)
-        real = {f.oneof_index for f in message.field if f.HasField("oneof_index") and not f.proto3_optional}
+        choices: dict[int, list[Iterator[str]]] = {}
         for field in message.field:
-            if not (field.HasField("oneof_index") and field.oneof_index in real):
+            if field.HasField("oneof_index") and not field.proto3_optional:
+                choices.setdefault(field.oneof_index, []).append(self._field(field, inner, in_oneof=True))
+            else:
                 yield from self._field(field, inner)
-        for index in sorted(real):
+        for index, fields in sorted(choices.items()):
             one = message.oneof_decl[index]
-            fields = (
-                self._field(field, inner, in_oneof=True)
-                for field in message.field
-                if field.HasField("oneof_index") and field.oneof_index == index and not field.proto3_optional
-            )
             yield from _block(f"oneof {one.name}", _option_lines(one.options), *fields)
         for extension in message.extension_range:
             yield f"extensions {_range(extension, 1)}{_in_brackets(_options(extension.options))};"
@@ -397,30 +367,28 @@ def _messages_of(messages: Any, outer: list[int], prefix: str) -> Iterator[tuple
 def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
     """Yields the place and the name of each message of a source."""
     tokens = [one for one in _TOKEN.findall(text) if not one.startswith(("//", "/*", '"', "'"))]
-    stack: list[tuple[str | None, int]] = []
-    counts = {0: 0}
+    blocks: list[bool] = []
+    """Whether each block around is a message."""
     place: list[int] = []
     names: list[str] = []
+    counts = [0]
+    """How many messages there were before in the file, and in each message around."""
     for position, token in enumerate(tokens):
         if token == "{":
-            before = tokens[position - 2 : position]
-            is_message = len(before) == 2 and before[0] == "message" and tokens[position - 3 : position - 2] != ["="]
-            if position >= 3 and (tokens[position - 3], tokens[position - 1]) == ("group", "="):
-                is_message, before = True, tokens[position - 3 : position - 1]
-            stack.append((before[1] if is_message else None, len(place)))
+            first, second, third = ("", "", "", *tokens[max(position - 3, 0) : position])[-3:]
+            is_group = first == "group" and third == "="
+            blocks.append(is_group or (second == "message" and first != "="))
             if len(place) > _MOST_INDEXES:
                 raise SchemaError(f"the schema has more than {_MOST_INDEXES} messages within each other")
-            if is_message:
-                depth = len(place)
-                place.append(counts.get(depth, 0))
-                counts[depth] = counts.get(depth, 0) + 1
-                counts[depth + 1] = 0
-                names.append(before[1])
+            if blocks[-1]:
+                place.append(counts[-1])
+                names.append(second if is_group else third)
+                counts[-1] += 1
+                counts.append(0)
                 yield list(place), ".".join(names)
-        elif token == "}" and stack:
-            name, depth = stack.pop()
-            if name is not None:
-                del place[depth:], names[depth:]
+        elif token == "}" and blocks and blocks.pop():
+            for each in (place, names, counts):
+                each.pop()
 
 
 def _map_in(descriptor: Descriptor, place: str, seen: frozenset[str]) -> str | None:
