@@ -9,17 +9,17 @@ nothing of a schema becomes source. What is written goes through :mod:`streams.r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
-from processor_api.texts import cut, repr_of
+from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
-from streams.registry.avro_evolution import problems
-from streams.registry.avro_models import AS_THEY_ARE, MISSING, ModelSchema, RecordClass
+from streams.registry.avro_evolution import WIDER, problems
+from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short
 from streams.registry.avro_values import (
     Forms,
@@ -33,7 +33,7 @@ from streams.registry.avro_values import (
     with_bytes,
 )
 from streams.registry.bound import SchemaFormat
-from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
+from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, json_text
 from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, reads_more, shape_of
 from streams.serdes.pydantic_model import core_schema_of, validator_of
@@ -61,13 +61,8 @@ MOST_EMPTY_ITEMS = 1_000
 """The items of no bytes that a record may have besides as many as its bytes."""
 careful_read: Any = read_data
 _TAG = "streams"
-_OF_PYTHON: dict[type, SchemaText] = {
-    kind: SchemaText(f'"{name}"')
-    for kind, name in {str: "string", bytes: "bytes", bool: "boolean", int: "long", float: "double"}.items()
-}
+_OF_PYTHON = {kind: SchemaText(json.dumps(PRIMITIVE[kind])) for kind in (str, bytes, bool, int, float)}
 """The schemas of values that are no records, and bring none along: as Java's serde writes them."""
-_PROMOTED = {"long": {"int"}, "float": {"int", "long"}, "double": {"int", "long", "float"}}
-_PROMOTED |= {"bytes": {"string"}, "string": {"bytes"}}
 Make = Callable[[Any], Any]
 
 
@@ -89,7 +84,7 @@ def _made(data: Any, written: Any, wanted: Any = None) -> Any:
     return data if make is None else make(data)
 
 
-for _kind in (*NAMED, *_PROMOTED, "int", "boolean", "array", "map"):
+for _kind in (*NAMED, *WIDER, "double", "boolean", "array", "map"):
     LOGICAL_READERS[f"{_kind}-{_TAG}"] = _made
 
 
@@ -97,17 +92,16 @@ class AvroFormat(SchemaFormat):
     """The Avro of one serde.
 
     :param model: the class of the values; ``None`` for dicts.
-    :param given: the schema: JSON, a dict or list, or the path of a file; ``None`` makes one from the model.
+    :param schema: the schema: JSON, a dict or list, or the path of a file; ``None`` makes one from the model.
     :param name: the full name of the model's record.
     """
 
     kind = AVRO
 
     def __init__(
-        self, model: Any, given: Any = None, name: str | None = None, references: Sequence[SchemaReference] = ()
+        self, model: Any, schema: Any = None, name: str | None = None, references: Sequence[SchemaReference] = ()
     ) -> None:
         self.model = model
-        self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
         self._root: RecordClass | None = None
         self._classes: Mapping[str, Any] = {}
         self._natural: Any = None
@@ -121,11 +115,11 @@ class AvroFormat(SchemaFormat):
                     self._natural = self._with_defaults_of_classes(made).form(named=False)
                 except SchemaError as error:  # perhaps it has types of the references, which are not here
                     unknown = None if references else str(error)
-            if given is None and unknown is not None:
+            if schema is None and unknown is not None:
                 raise ConfigError(unknown)
-            given = made.json if given is None else given
-        if given is not None:
-            self.own = SchemaText(_text_of(given), AVRO, tuple(references))
+            schema = made.json if schema is None else schema
+        if schema is not None:
+            self.own = SchemaText(_text_of(schema), AVRO, tuple(references))
 
     def _with_defaults_of_classes(self, made: ModelSchema) -> AvroSchema:
         """Adds the defaults of classes to the schema that was made of them; returns it parsed, without them."""
@@ -147,7 +141,6 @@ class AvroFormat(SchemaFormat):
         return schema
 
     def record_name(self, schema: SchemaText) -> str:
-        """Returns the full name of a schema's record, for subjects."""
         found = json.loads(schema.text)
         if isinstance(found, dict) and "name" in found:
             name, namespace = found["name"], found.get("namespace")
@@ -174,8 +167,6 @@ class AvroFormat(SchemaFormat):
             raise SchemaError(f"the key has a union of named types, which dicts and texts have not: {equal}")
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
-        """Returns the schema that a value brings along, the same object for all values that have it from one place;
-        ``None`` if it has none."""
         if type(value) is GenericRecord:
             return value.schema
         return _OF_PYTHON.get(type(value))
@@ -196,15 +187,8 @@ class AvroFormat(SchemaFormat):
         return of_json(forms, schema.root, plain)
 
     def problems(self, former: str) -> Sequence[str] | None:
-        """Returns what of data with a former schema it does not read."""
         assert self.own is not None
-        now = json.loads(self.own.text)
-        for record in _records_of(now):
-            filled = self._filled(record["name"])
-            for field in record["fields"]:
-                if field["name"] in filled:
-                    field.setdefault("default", None)
-        found = problems(former, json.dumps(now))
+        found = problems(former, self.own.text, self._filled)
         return None if found and self._reads_more else found
 
     @property
@@ -221,21 +205,16 @@ class AvroFormat(SchemaFormat):
         return {field.name for field in known.fields if field.is_filled} if isinstance(known, RecordClass) else set()
 
     def without_model(self) -> AvroFormat:
-        """Returns the format that reads data as they were written."""
         return AvroFormat(None)
 
     def of_plain(self, plain: Any) -> Any:
-        """Returns the object that a dict, or another value of Avro, stands for."""
-        if self.model is None or isinstance(plain, self._instances):
-            return plain
-        return validator_of(self.model)(plain)
+        return plain if self.model is None else validator_of(self.model)(plain)
 
     # ------------------------------------------------------------------ writing
 
     def writer(
         self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
     ) -> Callable[[Any], bytes]:
-        """Returns the function that writes values with a schema, behind a prefix."""
         parsed = _schema_of(schema, client)
         if is_key:
             self._check_key(parsed)
@@ -253,7 +232,13 @@ class AvroFormat(SchemaFormat):
                 thorough.of(parsed.root).write(value)
                 raise
             data = stream.getvalue()
-            if lossless is not None and not lossless(value):
+            if lossless is None:
+                return prefix + data
+            try:
+                comes_back = lossless(value)
+            except Exception:  # a field that is not there, or a method of the user's
+                comes_back = False
+            if not comes_back:
                 check_read_back(reader(), data, value, SchemaError, is_equal=not rounds)
             return prefix + data
 
@@ -262,7 +247,7 @@ class AvroFormat(SchemaFormat):
             return self.reader(Registered(schema, 0), client, 0)
 
         # A float of 32 bits is rounded, as is documented: what is read is not compared then.
-        rounds = any(kind_of(node) == "float" for node in parsed.types())
+        rounds = any(kind_of(node) == "float" for node in parsed.types)
         return write
 
     def _lossless_check(self, parsed: AvroSchema) -> Callable[[Any], bool] | None:
@@ -277,17 +262,7 @@ class AvroFormat(SchemaFormat):
             return _never
         if self._root is not None and self._root.has_plain_fields:
             return None
-        exact = exact_check(core)
-        if exact is None:
-            return _never
-
-        def lossless(value: Any) -> bool:
-            try:
-                return exact(value)
-            except Exception:  # a field that is not there, or a method of the user's
-                return False
-
-        return lossless
+        return exact_check(core) or _never
 
     def _is_natural(self, parsed: AvroSchema) -> bool:
         """Returns whether a schema has the types that are made of the model."""
@@ -301,10 +276,6 @@ class AvroFormat(SchemaFormat):
     # ------------------------------------------------------------------ reading
 
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
-        """Returns the function that reads data with the schema they were written with.
-
-        :param start: where they begin.
-        """
         schema = _schema_of(registered.schema, client)
         own = None if self.own is None else _schema_of(self.own, client)
         if own is None or schema.form(named=True) == own.form(named=True) or self._reads_as_written(registered.schema):
@@ -335,11 +306,7 @@ class AvroFormat(SchemaFormat):
         if self._root is None:
             return None
         kind: Any = self._root.kind
-        fields = [field["name"] for field in schema.root["fields"]]
-        names = [field.name for field in self._root.fields if field.name in fields]
-        if len(names) == len(fields):
-            return lambda found: kind(**found)
-        return lambda found: kind(**{name: found[name] for name in names if name in found})
+        return lambda found: kind(**found)
 
     def _maker(self, schema: AvroSchema, node: Any) -> Make | None:
         """Returns the function that makes the values of a type; ``None`` if they are right as they are read."""
@@ -371,8 +338,8 @@ class AvroFormat(SchemaFormat):
         """
         wanted_types: dict[str, Any] = {}
         wanted = parse_schema(own.copied(own.root, self._mark(own)), wanted_types)
-        tagged = {kind_of(node) for node in own.types() if self._maker(own, node) is not None}
-        tagged.update(*(_PROMOTED.get(kind, ()) for kind in tuple(tagged)))
+        tagged = {kind_of(node) for node in own.types if self._maker(own, node) is not None}
+        tagged.update([kind for kind, wider in WIDER.items() if not tagged.isdisjoint(wider)])
         for node in (wanted, *wanted_types.values()):
             if kind_of(node) in RECORDS and self._with_defaults(own, node):
                 tagged.update(RECORDS)
@@ -477,13 +444,7 @@ def _text_of(given: Any) -> str:
             given = Path(given).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the Avro schema cannot be read: {error}") from error
-    try:
-        found = json.loads(given) if is_of(given, str) else given
-        if not any(is_of(found, kind) for kind in (str, dict, list)):
-            raise ValueError("it is a text, a dict or a list")
-        return json.dumps(found, separators=(",", ":"))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"an Avro schema is JSON, which {repr_of(given)} is not: {error}") from None
+    return json_text(given, "an Avro schema", (str, dict, list), "a text, a dict or a list")
 
 
 def _schema_of(schema: SchemaText, client: RegistryClient) -> AvroSchema:
@@ -511,17 +472,3 @@ def _parsed(texts: Sequence[str]) -> AvroSchema:
         raise
     except (SchemaParseException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the Avro schema cannot be read: {type(error).__name__}: {cut(str(error), 200)}") from error
-
-
-def _records_of(schema: Any) -> Iterator[Any]:
-    """Yields the records of a schema as JSON has it."""
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, dict):
-            if "fields" in node:
-                yield node
-                waiting += [field["type"] for field in node["fields"]]
-            waiting += [node[part] for part in ("type", "items", "values") if part in node]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from streams.schemas.json_schemas import below, place_name
 
-_WIDER = {
+WIDER = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
     "float": {"double"},
@@ -42,21 +42,24 @@ def complaints(level: str, new: str, old: str) -> list[str]:
     return found
 
 
-def problems(former: str, now: str) -> list[str]:
+def problems(former: str, now: str, filled: Callable[[str], Collection[str]] = lambda name: ()) -> list[str]:
     """Returns in words what of the data of a former schema another one does not read.
 
     :param former: the schema by which data were written.
     :param now: the schema by which they are to be read.
+    :param filled: returns the fields of a record that have a value where neither data nor schema have one.
     """
     old, new = json.loads(former), json.loads(now)
-    return list(dict.fromkeys(_Resolution(_names(old), _names(new)).find(old, new, "")))
+    return list(dict.fromkeys(_Resolution(_names(old), _names(new), filled).find(old, new, "")))
 
 
 class _Resolution:
     """Compares the types of two schemas, which may have themselves among their fields: each pair of them once."""
 
-    def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        self._old, self._new = old, new
+    def __init__(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], filled: Callable[[str], Collection[str]]
+    ) -> None:
+        self._old, self._new, self._filled = old, new, filled
         self._found: dict[tuple[int, int], list[str]] = {}
 
     def find(self, old: Any, new: Any, place: str) -> list[str]:
@@ -80,7 +83,7 @@ class _Resolution:
         logical = old.get("logicalType"), new.get("logicalType")
         if "name" in old and "name" in new and not _same_name(old, new):
             yield f"{place_name(place)} was {old['name']} and is {new['name']}"
-        elif was != kind and kind not in _WIDER.get(was, ()):
+        elif was != kind and kind not in WIDER.get(was, ()):
             yield f"{place_name(place)} was {was} and is {kind}"
         elif logical[0] != logical[1] and None not in logical:
             yield f"{place_name(place)} was {logical[0]} and is {logical[1]}"
@@ -100,12 +103,13 @@ class _Resolution:
 
     def _records(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         written = {field["name"]: field["type"] for field in old["fields"]}
+        filled = self._filled(new["name"])
         for field in new["fields"]:
             names = (field["name"], *field.get("aliases", ()))
             name = next((one for one in names if one in written), None)
             if name is not None:
                 yield from self.find(written[name], field["type"], below(place, field["name"]))
-            elif "default" not in field:
+            elif "default" not in field and field["name"] not in filled:
                 yield f"{place_name(below(place, field['name']))} is new and has no default"
 
 

@@ -19,7 +19,7 @@ from processor_api.texts import repr_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME = re.compile(rf"{_NAME.pattern}(\.{_NAME.pattern})*")
-_PRIMITIVE: dict[Any, Any] = {
+PRIMITIVE: dict[Any, Any] = {
     str: "string",
     bytes: "bytes",
     bool: "boolean",
@@ -32,7 +32,7 @@ _PRIMITIVE: dict[Any, Any] = {
     datetime.time: {"type": "long", "logicalType": "time-micros"},
     uuid.UUID: {"type": "string", "logicalType": "uuid"},
 }
-AS_THEY_ARE = frozenset(kind for kind in (*_PRIMITIVE, decimal.Decimal) if kind is not None)
+AS_THEY_ARE = frozenset(kind for kind in (*PRIMITIVE, decimal.Decimal) if kind is not None)
 """Types whose values Avro reads as they were written."""
 MISSING: Any = dataclasses.MISSING
 _UNIONS = (Union, types.UnionType)
@@ -101,30 +101,22 @@ class RecordClass(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether its objects are made of their fields as Avro reads them, without pydantic."""
-        if not self.is_dataclass or hasattr(self.kind, "__post_init__") or has_own_init(self.kind):
-            return False
+        kind: Any = self.kind
+        if not self.is_dataclass or hasattr(kind, "__post_init__") or not kind.__dataclass_params__.init:
+            return False  # its objects are made by a function of the user's
         return all(field.init for field in dataclasses.fields(self.kind)) and self.has_plain_fields
 
     @property
     def has_plain_fields(self) -> bool:
         """Whether its fields are all of types that Avro reads as they were written, and no records."""
-        for field in self.fields:
-            given = _without_annotations(field.annotation)[0]
-            is_union = typing.get_origin(given) in _UNIONS
-            branches = typing.get_args(given) if is_union else (given,)
-            if not all(_is_plain(branch) for branch in branches):
-                return False
-        return True
+        return all(_is_plain(field.annotation) for field in self.fields)
 
 
 def _is_plain(given: Any) -> bool:
     plain = _without_annotations(given)[0]
+    if typing.get_origin(plain) in _UNIONS:
+        return all(map(_is_plain, typing.get_args(plain)))
     return plain is None or (isinstance(plain, type) and plain in AS_THEY_ARE)
-
-
-def has_own_init(kind: Any) -> bool:
-    """Returns whether the objects of a dataclass are made by a function of the user's."""
-    return not kind.__dataclass_params__.init
 
 
 def record_class(kind: type) -> RecordClass | None:
@@ -206,8 +198,8 @@ class ModelSchema:
         if given is decimal.Decimal:
             return self._decimal((*outer, *extras), place)
         try:
-            if given in _PRIMITIVE:
-                return _PRIMITIVE[given]
+            if given in PRIMITIVE:
+                return PRIMITIVE[given]
         except TypeError:  # not hashable
             pass
         origin, arguments = typing.get_origin(given), typing.get_args(given)
@@ -217,7 +209,7 @@ class ModelSchema:
         if origin is Literal:
             kinds = {type(one) for one in arguments}
             if len(kinds) == 1 and kinds <= {str, int, bool}:
-                return _PRIMITIVE[kinds.pop()]
+                return PRIMITIVE[kinds.pop()]
         if origin in (list, set, frozenset, Sequence) or (origin is tuple and arguments[1:] == (...,)):
             return {"type": "array", "items": self._of(arguments[0], f"{place}[]")}
         if origin in (dict, Mapping) and arguments and _without_annotations(arguments[0])[0] is str:
@@ -280,11 +272,9 @@ class ModelSchema:
 
     def _decimal(self, extras: Sequence[Any], place: str) -> Any:
         """Returns the type of a decimal whose digits pydantic knows, by ``Field(max_digits=9, decimal_places=2)``."""
-        digits: dict[str, Any] = {}
-        for extra in extras:
-            for name in ("max_digits", "decimal_places"):
-                if (value := getattr(extra, name, None)) is not None:
-                    digits[name] = value
+        words = ("max_digits", "decimal_places")
+        said = [(name, getattr(extra, name, None)) for extra in extras for name in words]
+        digits: dict[str, Any] = {name: value for name, value in said if value is not None}
         if len(digits) < 2:
             return self._nothing(
                 f"{place} is a Decimal whose digits are not known: give it Field(max_digits=9, decimal_places=2), or"

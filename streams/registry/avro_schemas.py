@@ -6,7 +6,7 @@ length. What could make short data cost much is refused here, or marked for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from streams.registry.schemas import SchemaError
@@ -61,6 +61,8 @@ class AvroSchema:
         """Whether there are arrays whose items take no bytes, so that any number of them may be read."""
         self.map: str | None = None
         """The place of a map, if there is one."""
+        self.types: list[Any] = []
+        """Each type of the schema once."""
         self._sizes: dict[str | None, _Size | None] = {}
         self.depth = self._look(self.root, "the key", frozenset()).depth
 
@@ -90,6 +92,7 @@ class AvroSchema:
             known = self._sizes[name]
             self.is_recursive = self.is_recursive or known is None
             return known or _Size(1, 1, 0)
+        self.types.append(node)
         if name is not None:
             self._sizes[name] = None
         size = self._size(node, kind, place, within)
@@ -132,30 +135,6 @@ class AvroSchema:
             if len(alike) > 1:
                 self.in_choices.update(node["name"] for node in alike if kind_of(node) in NAMED)
 
-    def types(self) -> Iterator[Any]:
-        """Yields each type of the schema once."""
-        waiting, seen = [self.root], set()
-        while waiting:
-            node = self.meant(waiting.pop())
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            yield node
-            kind = kind_of(node)
-            if kind == "union":
-                waiting += node
-            elif kind in _PARTS:
-                waiting.append(node[_PARTS[kind]])
-            elif kind in RECORDS:
-                waiting += [field["type"] for field in node["fields"]]
-
-    def copied(self, given: Any, mark: Callable[[Any], dict[str, Any]]) -> Any:
-        """Returns the JSON of a type of the schema, with all that it refers to in it, and without logical types.
-
-        :param mark: returns what each type has besides.
-        """
-        return self._copy(given, {}, mark)
-
     def form(self, *, named: bool) -> Any:
         """Returns what schemas have in common by which data are the same values.
 
@@ -166,34 +145,40 @@ class AvroSchema:
             words = ("logicalType", "precision", "scale")
             return {word: node[word] for word in words if isinstance(node, dict) and word in node}
 
-        return self._copy(self.root, {}, mark, of_data=True, named=named)
+        return self.copied(self.root, mark, of_data=True, named=named)
 
-    def _copy(self, given: Any, seen: dict[str, str], mark: Any, *, of_data: bool = False, named: bool = True) -> Any:
+    def copied(
+        self, given: Any, mark: Callable[[Any], dict[str, Any]], *, of_data: bool = False, named: bool = True
+    ) -> Any:
+        """Returns the JSON of a type of the schema, with all that it refers to in it, and without logical types.
+
+        :param mark: returns what each type has besides.
+        :param of_data: whether only that is in it which decides on the values of data.
+        :param named: whether types have their own names, and not numbers, and unions their order.
+        """
+        kept = ("name", "symbols", "size", *(() if of_data else ("namespace", "aliases", "default")))
+        seen: dict[str, str] = {}
+
         def copy(inner: Any) -> Any:
-            return self._copy(inner, seen, mark, of_data=of_data, named=named)
+            node = self.meant(inner)
+            if isinstance(node, list):
+                return [copy(branch) for branch in node] if named else sorted(map(copy, node), key=repr)
+            kind = kind_of(node)
+            found: dict[str, Any] = {"type": kind, **mark(node)}
+            if kind in NAMED:
+                name = node["name"]
+                if name in seen:
+                    return seen[name]
+                seen[name] = name if named else f"#{len(seen)}"
+                found |= {word: one for word, one in {"namespace": "", **node}.items() if word in kept}
+                found["name"] = seen[name]
+            if kind in RECORDS:
+                found["fields"] = [
+                    {**({} if of_data else field), "name": field["name"], "type": copy(field["type"])}
+                    for field in node["fields"]
+                ]
+            elif kind in _PARTS:
+                found[_PARTS[kind]] = copy(node[_PARTS[kind]])
+            return found if len(found) > 1 else kind
 
-        node = self.meant(given)
-        if isinstance(node, list):
-            return [copy(branch) for branch in node] if named else sorted(map(copy, node), key=repr)
-        kind = kind_of(node)
-        found: dict[str, Any] = {"type": kind, **mark(node)}
-        if kind in NAMED:
-            name = node["name"]
-            if name in seen:
-                return seen[name]
-            seen[name] = name if named else f"#{len(seen)}"
-            kept = (
-                ("name", "symbols", "size")
-                if of_data
-                else ("name", "namespace", "aliases", "symbols", "default", "size")
-            )
-            found |= {word: one for word, one in {"namespace": "", **node}.items() if word in kept}
-            found["name"] = seen[name]
-        if kind in RECORDS:
-            found["fields"] = [
-                {**({} if of_data else field), "name": field["name"], "type": copy(field["type"])}
-                for field in node["fields"]
-            ]
-        elif kind in _PARTS:
-            found[_PARTS[kind]] = copy(node[_PARTS[kind]])
-        return found if len(found) > 1 else kind
+        return copy(given)

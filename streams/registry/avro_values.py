@@ -24,13 +24,10 @@ from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSch
 from streams.registry.schemas import SchemaError, SchemaText
 
 _LARGEST_FLOAT = 3.4028235677973366e38
-_SIGNATURES = 256
-"""The most combinations of types of fields that are kept for a record."""
 _MOST_DIGITS = 1_000
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_NONE: frozenset[type] = frozenset()
 
 
 class Misfit(SchemaError):
@@ -204,8 +201,8 @@ class Form(NamedTuple):
     """Returns what fastavro takes of a value; raises :class:`Misfit` if there is nothing."""
     kinds: frozenset[type]
     """The types of Python whose values belong to it, of all types in a union."""
-    as_is: frozenset[type] = _NONE
-    """Types of Python of which each value is what fastavro takes, so that it need not be looked at."""
+    as_is: type | None = None
+    """The type of Python of which each value is what fastavro takes, so that it need not be looked at."""
 
 
 class Forms:
@@ -224,7 +221,6 @@ class Forms:
         top = schema.meant(schema.root)
         self._top = top if root is not None and kind_of(top) == "record" else None
         self._root = root
-        self._writers: dict[str, Callable[[Any], Any]] = {}
 
     def of(self, given: Any) -> Form:
         """Returns the form of a node."""
@@ -236,18 +232,18 @@ class Forms:
         if logical is not None:
             return _logical_form(node.get("name", kind), logical)
         if kind in _PRIMITIVES:
-            return _PRIMITIVES[kind]._replace(as_is=_NONE) if self._thorough else _PRIMITIVES[kind]
+            return _PRIMITIVES[kind]._replace(as_is=None) if self._thorough else _PRIMITIVES[kind]
         made: Form = getattr(self, f"_{kind}")(node)
         return made
 
     def _array(self, node: Any) -> Form:
         items = self.of(node["items"])
-        as_is, write_item = items.as_is, items.write
+        as_is, write_item = frozenset((items.as_is,)), items.write
 
         def write(value: Any) -> Any:
             if not isinstance(value, (list, tuple, set, frozenset)):
                 raise _no("array", value)
-            if as_is and as_is.issuperset(map(type, value)):
+            if as_is.issuperset(map(type, value)):
                 found = value if type(value) is list else list(value)
             else:
                 found = []
@@ -320,7 +316,7 @@ class Forms:
                 return None
             if type(value) is tuple and len(value) == 2 and value[0] == only.branch:
                 value = value[1]
-            return only.branch, value if type(value) in only.as_is else only.write(value)
+            return only.branch, value if type(value) is only.as_is else only.write(value)
 
         def write(value: Any) -> Any:
             if value is None and nullable:
@@ -345,11 +341,8 @@ class Forms:
 
         only, is_optional = others[0] if others else order[0], nullable and len(others) == 1
         kinds = frozenset[type]().union(*(form.kinds for form in forms))
-        as_is = frozenset((type(None),)) if nullable and not self._thorough else _NONE
+        as_is = type(None) if nullable and not self._thorough else None
         return Form("union", write_optional if is_optional else write, kinds, as_is)
-
-    def _error(self, node: Any) -> Form:
-        return self._record(node)
 
     def _record(self, node: Any) -> Form:
         name = node["name"]
@@ -359,11 +352,13 @@ class Forms:
         record = known if isinstance(known, RecordClass) else None
         kinds: frozenset[type] = frozenset((dict, GenericRecord) if record is None else (record.kind,))
         # A record may have itself among its fields: the function is made when it is first called.
-        writers = self._writers
-        self._records[name] = found = Form(name, lambda value: writers[name](value), kinds)
-        fields = _fields_writer(self, node)
-        writers[name] = fields if record is None else self._of_class(record, fields, node)
-        return found._replace(write=writers[name])
+        self._records[name] = found = Form(name, lambda value: write(value), kinds)
+        write = write_fields = _fields_writer(self, node)
+        if record is not None:
+            write = self._of_class(record, write_fields, node)
+        return found._replace(write=write)
+
+    _error = _record
 
     def _of_class(self, record: RecordClass, write_fields: Callable[[Any], Any], node: Any) -> Any:
         names = [field["name"] for field in node["fields"]]
@@ -393,86 +388,54 @@ class Forms:
 
 
 def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
-    """Returns the function from the fields of a record, a mapping, to the dict that fastavro takes.
-
-    Which fields have to be looked at depends on the types of their values alone. That is found once for each
-    combination of names and types, and kept.
-    """
-    record = node["name"]
-    by_name = {field["name"]: forms.of(field["type"]) for field in node["fields"]}
+    """Returns the function from the fields of a record, a mapping, to the dict that fastavro takes: that of the record
+    itself, if all its values are."""
+    record, types = node["name"], {field["name"]: field["type"] for field in node["fields"]}
+    plan = [(name, form.as_is, form.write) for name, form in ((name, forms.of(each)) for name, each in types.items())]
     defaults = {
         field["name"]: raw_default(forms.schema, field["type"], field["default"])
         for field in node["fields"]
         if "default" in field
     }
-    signatures: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], Any]]]] = {}
-    kinds = [(name, kind) for name, form in by_name.items() if len(form.as_is) == 1 for kind in form.as_is]
-    count = len(by_name)
 
-    def write_plain(fields: Any) -> Any:
-        if type(fields) is GenericRecord:
-            fields = dict(fields)
-        if type(fields) is dict and len(fields) == count:
-            try:
-                for name, kind in kinds:
-                    if type(fields[name]) is not kind:
-                        break
-                else:
-                    return fields
-            except KeyError:
-                pass
-        return write(fields)
+    count = len(plan)
+
+    def check_names(fields: Mapping[str, Any]) -> None:
+        for name in fields:
+            if name not in types:
+                raise Misfit(f" is not in the schema of {record}").below(f".{name}")
+
+    def default_of(name: str, fields: Mapping[str, Any]) -> Any:
+        check_names(fields)
+        if name not in defaults:
+            raise Misfit(" is missing, and has no default").below(f".{name}")
+        return defaults[name]
 
     def write(fields: Any) -> Any:
-        try:
-            seen = signatures.get((*fields, *map(type, fields.values())))
-        except (AttributeError, TypeError):
-            raise _no(f"record {record}", fields) from None
-        if seen is None:
-            return write_new(fields)
-        if not seen and type(fields) is dict:
-            return fields
-        found = dict(fields)
-        for name, write_value in seen:
+        if type(fields) is not dict:
+            if not isinstance(fields, (dict, Mapping)):  # the class of dicts is found sooner
+                raise _no(f"record {record}", fields)
+            fields = dict(fields)
+        if len(fields) > count:
+            check_names(fields)
+        found = fields
+        for name, as_is, write_value in plan:
             try:
-                found[name] = write_value(found[name])
-            except Misfit as error:
-                raise error.below(f".{name}") from None
-        return found
-
-    def write_new(fields: Any) -> Any:
-        found = _written(record, by_name, defaults, fields)
-        if len(fields) == count:
-            if len(signatures) >= _SIGNATURES:
-                signatures.clear()
-            signatures[(*fields, *map(type, fields.values()))] = [
-                (name, form.write) for name, form in by_name.items() if type(fields[name]) not in form.as_is
-            ]
-        return found
-
-    # A few fields of one type each are looked at in less time than a combination takes to look up.
-    return write_plain if len(kinds) == count else write
-
-
-def _written(record: str, by_name: Mapping[str, Form], defaults: Mapping[str, Any], fields: Any) -> dict[str, Any]:
-    """Returns all fields of a record, each as its form writes it, or as its default."""
-    if not isinstance(fields, Mapping):
-        raise _no(f"record {record}", fields)
-    for name in fields:
-        if name not in by_name:
-            raise Misfit(f" is not in the schema of {record}").below(f".{name}")
-    found = {}
-    for name, form in by_name.items():
-        try:
-            if name in fields:
-                found[name] = form.write(fields[name])
-            elif name in defaults:
-                found[name] = defaults[name]
+                if type(fields[name]) is as_is:
+                    continue
+                value = fields[name]
+            except KeyError:
+                found = {**found, name: default_of(name, fields)}
             else:
-                raise Misfit(" is missing, and has no default")
-        except Misfit as error:
-            raise error.below(f".{name}") from None
-    return found
+                if found is fields:
+                    found = dict(fields)
+                try:
+                    found[name] = write_value(value)
+                except Misfit as error:
+                    raise error.below(f".{name}") from None
+        return found
+
+    return write
 
 
 def _logical_form(branch: str, logical: Logical) -> Form:
@@ -520,8 +483,7 @@ def _simple(branch: str, kinds: tuple[type, ...], exact: Callable[[Any], Any], *
             raise _no(branch, value)
         return exact(plain)
 
-    only = frozenset(kinds[:1])
-    return Form(branch, write, only, only if as_is else _NONE)
+    return Form(branch, write, frozenset(kinds[:1]), kinds[0] if as_is else None)
 
 
 _PRIMITIVES = {

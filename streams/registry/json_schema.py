@@ -6,11 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from processor_api.errors import ConfigError
-from processor_api.texts import repr_of
-from processor_api.user_code.given_values import is_of
 from streams.registry.bound import SchemaFormat
-from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText
+from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText, json_text
 from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
 
@@ -25,12 +22,12 @@ class JsonSchemaFormat(SchemaFormat):
     """The JSON of one serde.
 
     :param model: the class of the values; ``None`` for what JSON has.
-    :param given: the schema: JSON, or a dict; ``None`` makes one from the model.
+    :param schema: the schema: JSON, or a dict; ``None`` makes one from the model.
     """
 
     kind = JSON
 
-    def __init__(self, model: Any, given: Any = None, references: Sequence[SchemaReference] = ()) -> None:
+    def __init__(self, model: Any, schema: Any = None, references: Sequence[SchemaReference] = ()) -> None:
         self._serde: Any = json_serde(sort_keys=True)
         self._reads_more = False
         if model is not None:
@@ -39,10 +36,11 @@ class JsonSchemaFormat(SchemaFormat):
 
             self._serde = pydantic_serde(model)
             self._reads_more = reads_more(core_schema_of(model))
-            if given is None:
-                given = {"$schema": DIALECT, **self._serde.json_schema()}
-        if given is not None:
-            self.own = SchemaText(_text_of(given), JSON, tuple(references))
+            if schema is None:
+                schema = {"$schema": DIALECT, **self._serde.json_schema()}
+        if schema is not None:
+            text = json_text(schema, "a JSON Schema", (bool, dict), "an object")
+            self.own = SchemaText(text, JSON, tuple(references))
 
     def record_name(self, schema: SchemaText) -> str:
         """Returns the title of a schema, for subjects.
@@ -55,21 +53,17 @@ class JsonSchemaFormat(SchemaFormat):
         return title
 
     def from_json(self, value: Any) -> Any:
-        """Returns the object that a value of JSON stands for."""
         return self._serde.deserialize(json.dumps(value).encode())
 
     def problems(self, former: str) -> Sequence[str] | None:
-        """Returns what of data with a former schema it does not read."""
         assert self.own is not None
         found = problems(former, self.own.text)
         return None if found and self._reads_more else found
 
     def without_model(self) -> JsonSchemaFormat:
-        """Returns the format that reads data as JSON has them."""
         return JsonSchemaFormat(None)
 
     def of_plain(self, plain: Any) -> Any:
-        """Returns the object that a value of JSON stands for."""
         return self._serde.of_plain(plain)
 
     def writer(
@@ -83,13 +77,3 @@ class JsonSchemaFormat(SchemaFormat):
         """Returns the function that reads data, which begin at ``start``."""
         deserialize = self._serde.deserialize
         return lambda data: deserialize(data[start:])
-
-
-def _text_of(given: Any) -> str:
-    try:
-        found = json.loads(given) if is_of(given, str) else given
-        if not any(is_of(found, kind) for kind in (bool, dict)):
-            raise ValueError("it is an object")
-        return json.dumps(found, separators=(",", ":"))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"a JSON Schema is JSON, which {repr_of(given)} is not: {error}") from None

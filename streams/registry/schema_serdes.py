@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Generic, SupportsIndex, TypeVar
 
 from processor_api.errors import ConfigError
@@ -36,7 +37,7 @@ class SchemaSerde(Serde[T], Generic[T]):
         model: Any,
         registry: SchemaRegistry | None,
         options: Mapping[str, Any],
-        schema_options: Mapping[str, Any],
+        **schema_options: Any,
     ) -> None:
         if model is not None and not isinstance(model, type) and type(model).__module__ not in ("typing", "types"):
             raise ConfigError(f"the model of a serde is a class or a type such as list[int], got {repr_of(model)}")
@@ -47,28 +48,21 @@ class SchemaSerde(Serde[T], Generic[T]):
         self.options = read_settings(options)
         if foreign := [name for name in self.options if name not in OF_SERDES]:
             raise ConfigError(f"{foreign[0]} is a setting of the registry: give it to SchemaRegistry")
-        self.schema_options = dict(schema_options)
+        self.schema_options = {name: one for name, one in schema_options.items() if one is not None}
         name = self.kind if model is None else f"{self.kind} {getattr(model, '__name__', model)}"
         super().__init__(self._not_bound, self._not_bound, name=name)
 
     def _not_bound(self, anything: Any) -> Any:
         raise SchemaError(f"{self.name}: bind(topic, is_key=...) comes first: its schemas are those of a topic")
 
-    def _with_registry(self, registry: SchemaRegistry) -> Serde[T]:
-        return type(self)(self.model, registry=registry, **self.options_given())
-
-    def options_given(self) -> dict[str, Any]:
-        """Returns the arguments that this serde was made with, but for model and registry."""
-        return {**{name.replace(".", "_"): value for name, value in self.options.items()}, **self.schema_options}
+    def _made_again(self, registry: SchemaRegistry | None) -> Callable[[], Serde[T]]:
+        options = {name.replace(".", "_"): value for name, value in self.options.items()}
+        return partial(type(self), self.model, registry=registry, **options, **self.schema_options)
 
     def with_default(self, default: Serde[Any]) -> Serde[T]:
         """Returns the serde with the registry of the default one, if it has none."""
         registry = getattr(default, "registry", None)
-        return self._with_registry(registry) if self.registry is None and registry is not None else self
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the settings in effect, under their dotted names."""
-        return {**(self.registry.settings if self.registry is not None else {}), **self.options}
+        return self._made_again(registry)() if self.registry is None and registry is not None else self
 
     def format(self) -> SchemaFormat:
         """Returns how values are written with a schema."""
@@ -85,17 +79,12 @@ class SchemaSerde(Serde[T], Generic[T]):
                 " schema_registry= to StreamsBuilder or registry= to the serde",
                 topic=topic,
             )
-        subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
+        settings = {**self.registry.settings, **self.options}
+        subject = Subject(self.name, self.format(), self.registry, settings, TopicPart(topic, is_key))
         return (HeaderBoundSerde if subject.in_headers else BoundSerde)(subject, self.bind)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return _made_again, (type(self), self.model, self.registry, self.options_given())
-
-
-def _made_again(
-    kind: type[SchemaSerde[Any]], model: Any, registry: SchemaRegistry | None, options: dict[str, Any]
-) -> Any:
-    return kind(model, registry=registry, **options)
+        return self._made_again(self.registry), ()
 
 
 def _references(given: Iterable[Any]) -> tuple[SchemaReference, ...]:
@@ -151,12 +140,10 @@ class Avro(SchemaSerde[T]):
         registry: SchemaRegistry | None = None,
         **options: Any,
     ) -> None:
-        found = _references(references)
-        given = {"schema": schema, "name": name, "references": found or None}
-        super().__init__(model, registry, options, {key: one for key, one in given.items() if one is not None})
+        super().__init__(model, registry, options, schema=schema, name=name, references=_references(references) or None)
         from streams.registry.avro import AvroFormat
 
-        self._format = AvroFormat(model, schema, name, found)
+        self._format = AvroFormat(model, **self.schema_options)
 
 
 class JsonSchema(SchemaSerde[T]):
@@ -202,12 +189,10 @@ class JsonSchema(SchemaSerde[T]):
         registry: SchemaRegistry | None = None,
         **options: Any,
     ) -> None:
-        found = _references(references)
-        given = {"schema": schema, "references": found or None}
-        super().__init__(model, registry, options, {key: one for key, one in given.items() if one is not None})
+        super().__init__(model, registry, options, schema=schema, references=_references(references) or None)
         from streams.registry.json_schema import JsonSchemaFormat
 
-        self._format = JsonSchemaFormat(model, schema, found)
+        self._format = JsonSchemaFormat(model, **self.schema_options)
 
 
 class Protobuf(SchemaSerde[T]):
@@ -235,7 +220,7 @@ class Protobuf(SchemaSerde[T]):
     kind = "protobuf"
 
     def __init__(self, model: type[T], *, registry: SchemaRegistry | None = None, **options: Any) -> None:
-        super().__init__(model, registry, options, {})
+        super().__init__(model, registry, options)
         from streams.registry.protobuf import ProtobufFormat
 
         self._format = ProtobufFormat(model)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
-from processor_api.errors import UnreachableError
+from processor_api.errors import ConfigError, UnreachableError
+from processor_api.texts import repr_of
+from processor_api.user_code.given_values import is_of
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 """The kinds of schemas, as registries name them."""
@@ -34,6 +37,21 @@ class SchemaText(NamedTuple):
     text: str
     kind: str = AVRO
     references: tuple[SchemaReference, ...] = ()
+
+
+def json_text(given: Any, what: str, kinds: tuple[type, ...], expected: str) -> str:
+    """Returns the text of a schema that a user gives as JSON or as what JSON stands for.
+
+    :param what: its kind, and ``expected`` its types in words, for the error.
+    :raises ConfigError: if it is of none of the types.
+    """
+    try:
+        found = json.loads(given) if is_of(given, str) else given
+        if not any(is_of(found, kind) for kind in kinds):
+            raise ValueError(f"it is {expected}")
+        return json.dumps(found, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{what} is JSON, which {repr_of(given)} is not: {error}") from None
 
 
 class Registered(NamedTuple):
