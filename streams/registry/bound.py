@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
 from processor_api.clock import SystemClock
 from processor_api.errors import outage_behind
-from processor_api.serde import Headers, Serde, SerdeSchema, other_kind
+from processor_api.serde import Headers, HeadersSerde, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import Registered, RegistryAway, SchemaError, SchemaText, TopicPart
@@ -168,11 +169,8 @@ class BoundSerde(Serde[Any]):
         return self._bind(topic, is_key=is_key)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return _bound_again, (self._bind, self.subject.place)
-
-
-def _bound_again(bind: Callable[..., Serde[Any]], place: TopicPart) -> Serde[Any]:
-    return bind(place.topic, is_key=place.is_key)
+        place = self.subject.place
+        return partial(self._bind, place.topic, is_key=place.is_key), ()
 
 
 _NOTED: list[Subject] | None = None
@@ -197,13 +195,14 @@ class HeaderBoundSerde(BoundSerde):
     are read. Values inside of a message or a store have ids in front always: a header is that of one value alone.
     """
 
-    __slots__ = ("_header", "_inside", "_writers")
+    __slots__ = ("_header", "_inside", "_of_records", "_writers")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         super().__init__(subject, bind)
         self._header = KEY_HEADER if subject.place.is_key else VALUE_HEADER
         self._inside = BoundSerde(subject, self._bind_inside)
         self._writers = Writers(subject, in_headers=True)
+        self._of_records = HeadersSerde(self._write, self._read, name=self.name)
 
     @property
     def takes_headers(self) -> bool:
@@ -225,44 +224,34 @@ class HeaderBoundSerde(BoundSerde):
         except SchemaError:  # no outage, whose error is another one
             return moved  # a record that nobody could read
 
-    def _front(self, frame: bytes) -> bytes:
-        """Returns what a header has, to be in front of the data.
-
-        :raises SchemaError: if that is not an id, or more than one where the format has nothing behind it.
-        """
-        size = _SIZES.get(frame[:1], 0)
-        if size and (len(frame) == size or (len(frame) > size and self.subject.format.has_frame)):
-            return frame
-        text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
-        raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
-
     def _bind_inside(self, topic: str, *, is_key: bool) -> Serde[Any]:
         return self._bind(topic, is_key=is_key).inside()
 
-    def with_headers(self, headers: Any) -> Serde[Any]:
+    def with_headers(self, headers: Headers) -> Serde[Any]:
         """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
         data."""
-        subject, read_prefixed = self.subject, self.deserialize
-        name = self._header
+        return self._of_records.with_headers(headers)
 
-        def write(value: Any) -> bytes:
-            writer = self._writers.of(subject.schema_of(value))
-            try:
-                data = writer.write(value)
-            except Exception as error:
-                raise subject.failure(error, writer.what) from error
-            headers.remove_all(name)
-            headers.add(name, writer.frame)
-            return data
+    def _write(self, value: Any, headers: Headers) -> bytes:
+        writer = self._writers.of(self.subject.schema_of(value))
+        try:
+            data = writer.write(value)
+        except Exception as error:
+            raise self.subject.failure(error, writer.what) from error
+        headers.remove_all(self._header)
+        headers.add(self._header, writer.frame)
+        return data
 
-        def read(data: bytes) -> Any:
-            frame = headers.last(name)
-            if frame is None:
-                return read_prefixed(data)
-            is_guid = len(frame) == GUID_SIZE and frame[:1] == GUID_MAGIC
-            return read_prefixed((frame if is_guid else self._front(frame)) + data)
-
-        return Serde(write, read, name=self.name)
+    def _read(self, data: bytes, headers: Headers) -> Any:
+        frame = headers.last(self._header)
+        if frame is None:
+            return self.deserialize(data)
+        size = _SIZES.get(frame[:1], 0)
+        # What is longer than an id would become the start of the data, where the format has nothing between.
+        if not size or len(frame) < size or (len(frame) > size and not self.subject.format.has_frame):
+            text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
+            raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
+        return self.deserialize(frame + data)
 
 
 class Subject:
@@ -371,8 +360,6 @@ class Subject:
 class Writer(NamedTuple):
     """The function that writes values of one schema."""
 
-    schema: SchemaText | None
-    """The schema that the values bring along; it stands here so that it lives as long as the function."""
     write: Write
     frame: bytes
     """The header of records whose ids are in headers."""
@@ -389,9 +376,7 @@ class Writers:
     def __init__(self, subject: Subject, *, in_headers: bool = False) -> None:
         self._subject = subject
         self._in_headers = in_headers
-        self._known: dict[int, Writer] = {}
-        """Functions by the identity of the schema, which is quicker than its text."""
-        self._by_text: dict[SchemaText | None, Writer] = {}
+        self._known: dict[SchemaText | None, Writer] = {}
         self._former: dict[SchemaText | None, Writer] = {}
         """Those that count on while the registry is away."""
         self._renew_at = 0.0
@@ -404,23 +389,8 @@ class Writers:
         """
         latest_for_s = self._subject.latest_for_s
         if latest_for_s is not None and (now := _CLOCK.monotonic()) >= self._renew_at:
-            self._renew(now, latest_for_s)
-        found = self._known.get(id(schema))
-        # Another schema may have the identity of one that is gone.
-        return found if found is not None and found.schema is schema else self._noted(schema)
-
-    def _renew(self, now: float, latest_for_s: float) -> None:
-        """Has the functions made again, with the latest versions of then."""
-        self._former, self._by_text = self._by_text, {}
-        self._known.clear()
-        self._renew_at = now + latest_for_s
-
-    def _noted(self, schema: SchemaText | None) -> Writer:
-        """Returns the function for an object that was not seen before: each copy of a value may have its own."""
-        found = self._by_text.get(schema)
-        if found is None:
-            found = _kept(self._by_text, schema, self._made_or_former(schema))
-        return _kept(self._known, id(schema), found._replace(schema=schema))
+            self._former, self._known, self._renew_at = self._known, {}, now + latest_for_s
+        return self._known.get(schema) or _kept(self._known, schema, self._made_or_former(schema))
 
     def _made_or_former(self, schema: SchemaText | None) -> Writer:
         try:
@@ -432,19 +402,17 @@ class Writers:
             return former
 
     def _made(self, schema: SchemaText | None) -> Writer:
-        subject = self._subject
+        subject, form, is_key = self._subject, self._subject.format, self._subject.place.is_key
         try:
-            if schema is not None and subject.place.is_key:
-                subject.format.check_key(schema)
+            if schema is not None and is_key:
+                form.check_key(schema)
             registered = subject.registered(schema)
             what = f"schema id {registered.id} of subject {registered.subject or subject.of(schema)}"
-            index = subject.format.frame(registered.schema)
+            index = form.frame(registered.schema)
             prefix, frame = ID_MAGIC + registered.id.to_bytes(4, "big") + index, b""
             if self._in_headers:
                 prefix, frame = b"", GUID_MAGIC + _guid_of(registered, subject) + index
-            is_key = subject.place.is_key
-            write = subject.format.writer(registered.schema, subject.client, prefix, is_key=is_key)
-            return Writer(schema, write, frame, what)
+            return Writer(form.writer(registered.schema, subject.client, prefix, is_key=is_key), frame, what)
         except Exception as error:
             raise subject.failure(error, f"writing {subject.place}") from error
 
@@ -475,83 +443,23 @@ def writing(subject: Subject) -> Write:
 
     It raises `SchemaError` if the value does not fit its schema, or that cannot be registered.
     """
-    writers, own, schema_of_value = Writers(subject), subject.format.own, subject.format.schema_of_value
-    write_own: Write | None = None
+    writers, own, schema_of = Writers(subject), subject.format.own, subject.format.schema_of_value
+    is_one = own is not None and subject.latest_for_s is None
+    only: Write | None = None
+    """The function of values whose schemas are all the same."""
 
     def write(value: Any) -> bytes:
-        nonlocal write_own
-        if write_own is None:
-            write_own = writers.of(own).write
+        nonlocal only
+        write_value = only
+        if write_value is None:
+            write_value = writers.of(own or schema_of(value)).write
+            only = write_value if is_one else None
         try:
-            return write_own(value)
+            return write_value(value)
         except Exception as error:
-            raise subject.failure(error, writers.of(own).what) from error
+            raise subject.failure(error, writers.of(own or schema_of(value)).what) from error
 
-    def write_by_value(value: Any) -> bytes:
-        writer = writers.of(schema_of_value(value))
-        try:
-            return writer.write(value)
-        except Exception as error:
-            raise subject.failure(error, writer.what) from error
-
-    def write_latest(value: Any) -> bytes:
-        writer = writers.of(own)
-        try:
-            return writer.write(value)
-        except Exception as error:
-            raise subject.failure(error, writer.what) from error
-
-    if own is None:
-        return write_by_value
-    return write if subject.latest_for_s is None else write_latest
-
-
-class Readers:
-    """The functions that read data, one for each id, made when it is first met."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self.by_id: dict[bytes, Read] = {}
-        """Functions by the bytes in front of the data."""
-
-    def of(self, data: bytes) -> Read:
-        """Returns the function for data.
-
-        :raises SchemaError: if they have no id, or the schema is not to be had.
-        """
-        size = _SIZES.get(data[:1], 0)
-        if not size or len(data) < size:
-            raise self._subject.failure(SchemaError(_why_no_id(data)), f"reading {self._subject.place}")
-        prefix = data[:size]
-        return self.by_id.get(prefix) or _kept(self.by_id, prefix, self._made(prefix, size))
-
-    def _made(self, prefix: bytes, start: int) -> Read:
-        subject, client = self._subject, self._subject.client
-        try:
-            if prefix[:1] == GUID_MAGIC:
-                registered = client.by_guid(str(uuid.UUID(bytes=prefix[1:])))
-            else:
-                registered = client.by_id(int.from_bytes(prefix[1:], "big"))
-            if registered.schema.kind != subject.format.kind:
-                raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {subject.format.kind}")
-            return subject.format.reader(registered, client, start)
-        except Exception as error:
-            raise subject.failure(error, f"reading {subject.place} with {self.what(prefix)}") from error
-
-    def what(self, data: bytes) -> str:
-        """Returns the id of data, and the subject where it is expected, for errors."""
-        is_guid = data[:1] == GUID_MAGIC
-        name = (
-            f"GUID {uuid.UUID(bytes=data[1:GUID_SIZE])}" if is_guid else f"id {int.from_bytes(data[1:ID_SIZE], 'big')}"
-        )
-        return f"schema {name} (subject {self._subject.expected})"
-
-
-def _why_no_id(data: bytes) -> str:
-    size = _SIZES.get(data[:1])
-    if size is None and data:
-        return f"{len(data)} bytes that begin with {data[:4].hex()} have no id of a schema: the first would be 0 or 1"
-    return f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
+    return write
 
 
 def reading(subject: Subject) -> Read:
@@ -559,14 +467,44 @@ def reading(subject: Subject) -> Read:
 
     It raises `SchemaError` if they have none, the registry does not know it, or they are not of the schema.
     """
-    readers = Readers(subject)
-    known = readers.by_id.get
+    place, form = subject.place, subject.format
+
+    known: dict[bytes, Read] = {}
+    """Functions by the bytes in front of the data."""
+
+    def reader_of(data: bytes) -> Read:
+        size = _SIZES.get(data[:1], 0)
+        if not size or len(data) < size:
+            raise subject.failure(SchemaError(_why_no_id(data)), f"reading {place}")
+        try:
+            if size == GUID_SIZE:
+                registered = subject.client.by_guid(str(uuid.UUID(bytes=data[1:size])))
+            else:
+                registered = subject.client.by_id(int.from_bytes(data[1:size], "big"))
+            if registered.schema.kind != form.kind:
+                raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {form.kind}")
+            found = form.reader(registered, subject.client, size)
+        except Exception as error:
+            raise subject.failure(error, f"reading {place} with {what(data)}") from error
+        return _kept(known, data[:size], found)
+
+    def what(data: bytes) -> str:
+        is_guid = data[:1] == GUID_MAGIC
+        name = uuid.UUID(bytes=data[1:GUID_SIZE]) if is_guid else int.from_bytes(data[1:ID_SIZE], "big")
+        return f"schema {'GUID' if is_guid else 'id'} {name} (subject {subject.expected})"
 
     def read(data: bytes) -> Any:
-        read_known = known(data[:ID_SIZE]) or known(data[:GUID_SIZE]) or readers.of(data)
+        read_known = known.get(data[:ID_SIZE]) or known.get(data[:GUID_SIZE]) or reader_of(data)
         try:
             return read_known(data)
         except Exception as error:
-            raise subject.failure(error, readers.what(data)) from error
+            raise subject.failure(error, what(data)) from error
 
     return read
+
+
+def _why_no_id(data: bytes) -> str:
+    size = _SIZES.get(data[:1])
+    if size is None and data:
+        return f"{len(data)} bytes that begin with {data[:4].hex()} have no id of a schema: the first would be 0 or 1"
+    return f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
