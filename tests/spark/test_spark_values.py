@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from processor_api.errors import DeserializationError, SerializationError
 from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
-from streams import Consumed, Produced, StreamsBuilder
+from streams import Avro, Consumed, JsonSchema, Produced, SchemaRegistry, StreamsBuilder
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
 from streams.spark.backfill.prepared_history import Preparation, _encoded_with_headers, prepared
 from streams.spark.executor.shipped_topology import ship
@@ -195,3 +195,63 @@ def test_a_history_of_such_a_serde_needs_a_column_of_headers() -> None:
     assert column_of("value", serdes[1]).array(
         found["value"].to_pylist(), lambda number: {}, pairs_of(found["headers"])
     ).to_pylist() == ['"tea"']
+
+
+class Fare(BaseModel):
+    to: str
+    fare: Decimal = Field(max_digits=9, decimal_places=2)
+
+
+class Flight(BaseModel):
+    at: datetime
+    day: date
+    legs: list[Fare]
+    tags: dict[str, int]
+    note: bytes | None = None
+
+
+FLIGHT = pa.struct([pa.field("at", pa.timestamp("us", "UTC")), *list(TRIP)[1:4], TRIP.field("note")])
+
+
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+@pytest.mark.parametrize("note", [b"hi", b"\xff\xfe", None])
+def test_a_registry_serde_takes_the_object_that_a_struct_looks_like(note: bytes | None, ids: str) -> None:
+    """The text of the struct's JSON was read as bytes behind an id."""
+    registry = SchemaRegistry("mock://rows", schema_ids=ids)
+    serde = Avro(Flight, registry=registry).bind("trips", is_key=False)
+    row = {"at": NOON, "day": ROW["day"], "legs": ROW["legs"], "tags": ROW["tags"], "note": note}
+    headers = Headers()
+    (data,) = written_with_headers("value", serde, python_values(pa.array([row], FLIGHT)), [headers], "value", "trips")
+    assert data is not None
+    assert bool(headers) == (ids == "header")
+    found = (serde.with_headers(headers) if serde.takes_headers else serde).deserialize(data)
+    legs = [Fare(to="é", fare=Decimal("1.50"))]
+    assert found == Flight(at=NOON, day=ROW["day"], legs=legs, tags={"fast": 1}, note=note)
+
+
+def test_a_registry_serde_without_a_model_takes_a_struct() -> None:
+    fields = [
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}},
+        {"name": "note", "type": ["null", "string"]},
+    ]
+    schema = {"type": "record", "name": "Fare", "fields": fields}
+    serde = Avro(schema=schema, registry=SchemaRegistry("mock://rows-plain")).bind("fares", is_key=False)
+    row = {"day": date(2024, 3, 1), "raw": b"\xff", "fare": Decimal("123456789012345678.25"), "note": None}
+    kind = pa.struct(
+        [("day", pa.date32()), ("raw", pa.binary()), ("fare", pa.decimal128(20, 2)), ("note", pa.string())]
+    )
+    (data,) = bytes_of(pa.array([row], kind), serde)
+    assert data is not None
+    assert serde.deserialize(data) == row
+
+
+def test_a_json_schema_serde_takes_a_struct() -> None:
+    serde = JsonSchema(Leg, registry=SchemaRegistry("mock://rows-json")).bind("legs", is_key=False)
+    kind = pa.struct([("to", pa.string()), ("fare", MONEY)])
+    (data,) = bytes_of(pa.array([{"to": "é", "fare": Decimal("1.50")}], kind), serde)
+    assert data is not None
+    assert serde.deserialize(data) == Leg(to="é", fare=Decimal("1.50"))
+    with pytest.raises(SerializationError):
+        bytes_of(pa.array([{"to": "é", "fare": None}], kind), serde)

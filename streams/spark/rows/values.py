@@ -7,6 +7,7 @@ like")
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import uuid
@@ -23,6 +24,8 @@ from processor_api.serde import CurrentHeaders, Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import kind_and_text, repr_of
 from state.formats.windowed_serdes import WindowedKeySerde
+from streams.registry.bound import BoundSerde
+from streams.registry.schemas import AVRO
 from streams.serdes.functions import MadeSerde
 from streams.serdes.lists import ListSerde
 from streams.serdes.pydantic_model import ModelSerde
@@ -95,6 +98,10 @@ def _taken_by(serde: Serde[Any]) -> Convert | None:
         return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else _as_json(value)
     if isinstance(serde, ModelSerde):
         return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else serde.validate(value)
+    from_json = getattr(serde, "from_json", None)
+    if from_json is not None:
+        has_bytes = isinstance(serde, BoundSerde) and serde.subject.format.kind == AVRO
+        return lambda value: from_json(parsed_json(value) if isinstance(value, str) else _as_given(value, has_bytes))
     if serde is Serdes.UUID:
         return lambda value: uuid.UUID(value) if isinstance(value, str) else value
     if isinstance(serde, ListSerde):
@@ -166,6 +173,28 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray)):
         raise ValueError("JSON has no bytes: write them as text, such as by base64(column)")
     return value
+
+
+def _as_given(value: Any, has_bytes: bool) -> Any:
+    """Returns a value of a column as ``from_json`` of a registry serde reads it: exact decimals, times as ISO 8601.
+
+    :param has_bytes: whether it reads ``{"base64": "..."}`` as bytes.
+    :raises ValueError: for bytes where it does not.
+    """
+    if isinstance(value, dict):
+        return {_as_name(key): _as_given(part, has_bytes) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_given(part, has_bytes) for part in value]
+    if isinstance(value, (bytes, bytearray)) and has_bytes:
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, (datetime, date)):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, Decimal):
+        try:
+            return _as_number(value)
+        except ValueError:
+            return str(value)
+    return _as_json(value)
 
 
 def _as_name(key: Any) -> str:
