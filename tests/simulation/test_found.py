@@ -192,6 +192,7 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
             "copies-of-count",
         ),  # the simulation took the copy of a thread in the user's code for one that is done
         (180006530, "pattern-in-streams-group"),  # the group was asked with the offset of a topic that was deleted
+        (1102, "registry-away"),  # a task that went back for two reasons was to commit a record that it had not read
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )

@@ -96,12 +96,20 @@ class RefusedRecords:
             found.processed += count
 
     def wants_commit(self, running: Iterable[Task]) -> bool:
-        """Whether a task has made its step, or has nothing left for it."""
-        return bool(self._tasks) and any(
-            found.processed and (found.processed >= found.step or not task.has_records())
-            for task in running
-            if (found := self._tasks.get(task.id)) is not None
-        )
+        """Whether a task has made its step, or has nothing left for it.
+
+        A task that went back for another reason, or was opened again, begins its step again: it has nothing to commit.
+        """
+        wants = False
+        for task in running if self._tasks else ():
+            found = self._tasks.get(task.id)
+            if found is None or not found.processed:
+                continue
+            if not task.commit_needed:
+                found.processed = 0
+            elif found.processed >= found.step or not task.has_records():
+                wants = True
+        return wants
 
     def committed(self) -> None:
         """Notes that all that was processed is committed: steps become larger, and waits begin at the first one."""
