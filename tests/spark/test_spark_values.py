@@ -255,3 +255,10 @@ def test_a_json_schema_serde_takes_a_struct() -> None:
     assert serde.deserialize(data) == Leg(to="é", fare=Decimal("1.50"))
     with pytest.raises(SerializationError):
         bytes_of(pa.array([{"to": "é", "fare": None}], kind), serde)
+
+
+def test_a_text_in_a_list_is_a_text_for_a_registry_serde() -> None:
+    serde = Avro(schema={"type": "string"}, registry=SchemaRegistry("mock://rows-texts")).bind("texts", is_key=False)
+    (data,) = bytes_of(pa.array([["1", "tea"]], pa.list_(pa.string())), list_serde(serde))
+    assert data is not None
+    assert list_serde(serde).deserialize(data) == ["1", "tea"]

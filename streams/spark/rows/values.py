@@ -98,10 +98,8 @@ def _taken_by(serde: Serde[Any]) -> Convert | None:
         return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else _as_json(value)
     if isinstance(serde, ModelSerde):
         return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else serde.validate(value)
-    from_json = getattr(serde, "from_json", None)
-    if from_json is not None:
-        has_bytes = isinstance(serde, BoundSerde) and serde.subject.format.kind == AVRO
-        return lambda value: from_json(parsed_json(value) if isinstance(value, str) else _as_given(value, has_bytes))
+    if (given := _given_to(serde)) is not None:
+        return lambda value: given(parsed_json(value) if isinstance(value, str) else value)
     if serde is Serdes.UUID:
         return lambda value: uuid.UUID(value) if isinstance(value, str) else value
     if isinstance(serde, ListSerde):
@@ -120,9 +118,20 @@ def _part_taken_by(serde: Serde[Any]) -> Convert:
         return _as_json
     if isinstance(serde, ModelSerde):
         return serde.validate
+    if (given := _given_to(serde)) is not None:
+        return given
     if serde in (Serdes.DOUBLE, Serdes.FLOAT):
         return lambda value: float(value) if value in NOT_FINITE.values() else value
     return _taken_by(serde) or (lambda value: value)
+
+
+def _given_to(serde: Serde[Any]) -> Convert | None:
+    """Returns the function from a value to the object that the serde of a registry takes; ``None`` for other serdes."""
+    from_json = getattr(serde, "from_json", None)
+    if from_json is None:
+        return None
+    has_bytes = isinstance(serde, BoundSerde) and serde.subject.format.kind == AVRO
+    return lambda value: from_json(_as_given(value, has_bytes))
 
 
 def _is_json(serde: Serde[Any]) -> bool:
