@@ -22,7 +22,10 @@ class CallPatience(Protocol):
 
 class GoesBack:
     """The patience of a stream thread, whose tasks go back to their last commit and wait there: a call that waited
-    would hold up the other tasks of the thread, and the open transaction would time out."""
+    would hold up the other tasks of the thread, and the open transaction would time out.
+
+    It is also that of the HTTP port, which answers that a request may succeed later.
+    """
 
     def waits(self, error: UnreachableError) -> bool:
         """Returns false: the task waits, and not the call."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from processor_api.errors import StoreError
+from processor_api.errors import StoreError, UnreachableError
 from processor_api.texts import plain_str
 from streams.http.reads import After, Read, Terms
-from streams.http.served import HttpRefusal, ServedApplication, later
+from streams.http.served import HttpRefusal, ServedApplication, later, outage_of
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
 from streams.queries.position import Position
 from streams.queries.queries import Queries
@@ -89,7 +89,9 @@ class LocalReads:
         except StoreError as error:
             if store.gone():
                 raise migrated(store.store) from error
-            raise HttpRefusal(500, plain_str(error)) from error
+            raise outage_of(error) or HttpRefusal(500, plain_str(error)) from error
+        except UnreachableError as error:  # rows before these may have been sent, so the last line says it
+            raise later(plain_str(error)) from error
         place = None if not more or read.place is None else read.place(last)
         following = None if place is None else After(partition or 0, place, asked.number)
         return Page(lines, json_of_position(position), following, cut_off=more and following is None)

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from processor_api.errors import outage_behind
 from processor_api.metrics import Metric, MetricName
+from processor_api.texts import plain_str
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.observing.status import WorkerStatus
@@ -54,6 +56,12 @@ class HttpRefusal(Exception):
 def later(message: str, **more: Any) -> HttpRefusal:
     """Returns the answer 503 to a request that may succeed soon."""
     return HttpRefusal(503, message, RETRY_AFTER, **more)
+
+
+def outage_of(error: BaseException) -> HttpRefusal | None:
+    """Returns the answer 503 if an error is that of a service which a key or a row needs, such as a schema registry."""
+    outage = outage_behind(error)
+    return None if outage is None else later(plain_str(outage))
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode

@@ -29,6 +29,7 @@ from streams.http.routing import Router, address_of
 from streams.http.served import ServedApplication
 from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
+from streams.outages import GoesBack, patient
 from streams.queries.owners import Owners
 from streams.queries.queries import Queries
 from streams.threads import SYSTEM_THREADS, Threads
@@ -200,7 +201,9 @@ class HttpServer:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve())
+            # A call that waited for a service, such as a schema registry, would hold up all answers of the worker.
+            with patient(GoesBack()):
+                self._loop.run_until_complete(self._serve())
         except Exception as error:
             log.error("the HTTP port was closed by an error", extra={"error": kind_and_text(error)}, exc_info=error)
         finally:

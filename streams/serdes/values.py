@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from processor_api.errors import outage_behind
 from processor_api.serde import Headers, Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, printable, shown
@@ -165,12 +166,15 @@ def fitted(serde: Serde[Any], given: Any, *, is_text: bool, headers: Headers | N
         the values of the serde are no texts.
     :param headers: those of the record, to which the serde may add some.
     :raises DoesNotFit: if the serde does not write it.
+    :raises UnreachableError: if a service that the serde needs is away.
     """
     if given is None or (is_text and given == "null" and form_of(serde) not in _OF_TEXT):
         return Fitted(None, None)
     try:
         return _fitted(serde, given, is_text, Headers() if headers is None else headers)
     except Exception as error:  # the serde may be the user's
+        if (outage := outage_behind(error)) is not None:
+            raise outage from error.__cause__
         why = f"does not fit the serde {serde.name!r}: {_reason(error)}"
         raise DoesNotFit(f"{_quoted(given, is_text)} {why}") from error
 
@@ -180,7 +184,7 @@ def _fitted(serde: Serde[Any], given: Any, is_text: bool, headers: Headers) -> F
     from_json = getattr(serde, "from_json", None)
     if from_json is not None:
         found = from_json(parsed_json(given) if is_text else given)
-        return Fitted(found, serde.serialize(found))
+        return Fitted(found, serde.with_headers(headers).serialize(found))
     if form == "custom":
         return _by_custom(serde, given, is_text, headers)
     value = _object(serde, form, given, is_text)

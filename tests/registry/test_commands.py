@@ -211,8 +211,11 @@ def test_a_serde_without_a_registry_fails_the_check(cli: ClusterCommands) -> Non
     assert "has no schema registry: set schema.registry.url" in lines[0]
 
 
-def test_records_are_written_and_read_by_the_serdes_of_the_application(cli: ClusterCommands, url: str) -> None:
-    app, settings = cli.app(APP), ("-c", f"schema.registry.url={url}")
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+def test_records_are_written_and_read_by_the_serdes_of_the_application(
+    cli: ClusterCommands, url: str, ids: str
+) -> None:
+    app, settings = cli.app(APP), ("-c", f"schema.registry.url={url}", "-c", f"schema.registry.schema.ids={ids}")
     cli.kafka.create_topics("orders", "sums")
     made = cli.run(
         "produce", app, "orders", *settings, stdin='{"key": "a", "value": {"customer": "ann", "cents": 3}}\n'
@@ -220,6 +223,7 @@ def test_records_are_written_and_read_by_the_serdes_of_the_application(cli: Clus
     assert made.status == 0, made.err
     read = cli.run("consume", app, "orders", *settings)
     assert json.loads(read.out)["value"] == {"customer": "ann", "cents": 3}
+    assert ("__value_schema_id" in read.out) == (ids == "header")
 
 
 def test_records_are_decoded_by_their_ids_without_an_application(cli: ClusterCommands, url: str) -> None:

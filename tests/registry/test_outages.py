@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -272,3 +275,27 @@ def test_the_error_of_an_outage_is_found_behind_others() -> None:
     plain = ValueError("x")
     plain.__cause__ = plain
     assert outage_behind(plain) is None
+
+
+def test_a_read_by_http_does_not_wait_for_a_registry(server: AwayForATime) -> None:
+    """It held up all answers of the worker for the time-out of the registry, and then blamed the key."""
+    builder = StreamsBuilder(value_serde="string", schema_registry=SchemaRegistry(server.url))
+    builder.stream("in", key_serde=Avro(Order)).group_by_key().count(materialized="counts")
+    server.instead = AWAY
+    with EmbeddedKafka() as kafka:
+        kafka.create_topics("in")
+        app = kafka.start(builder, {"http.listen": "127.0.0.1:0"})
+        url = f"{app.status().endpoint}/stores/counts/get?" + urlencode({"key": '{"customer": "ann", "cents": 1}'})
+        status, headers, text = answer_of(url)
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "the registry" in text
+        server.instead = None
+        wait_until("the registry is asked again", lambda: answer_of(url)[0] == 404)
+
+
+def answer_of(url: str) -> tuple[int, Mapping[str, str], str]:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return answer.status, dict(answer.headers), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read().decode()

@@ -15,7 +15,7 @@ from processor_api.texts import kind_and_text
 from streams.http.connections.protocol import HttpConnection
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT
-from streams.http.served import HttpRefusal, later
+from streams.http.served import HttpRefusal, later, outage_of
 
 log = logging.getLogger("streams.http")
 
@@ -81,6 +81,8 @@ class Gate:
         except ConnectionError:
             raise
         except Exception as error:
+            if (away := outage_of(error)) is not None:
+                return away.answer()
             log.error("a request failed", extra={"path": request.path, "error": kind_and_text(error)}, exc_info=error)
             return HttpRefusal(500, f"the worker failed to answer: {kind_and_text(error)}").answer()
         finally:
