@@ -55,9 +55,16 @@ class SchemaSerde(Serde[T], Generic[T]):
     def _not_bound(self, anything: Any) -> Any:
         raise SchemaError(f"{self.name}: bind(topic, is_key=...) comes first: its schemas are those of a topic")
 
+    def options_given(self) -> dict[str, Any]:
+        """Returns the arguments that this serde was made with, but for model and registry."""
+        return {**{name.replace(".", "_"): value for name, value in self.options.items()}, **self.schema_options}
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings in effect, under their dotted names."""
+        return {**(self.registry.settings if self.registry is not None else {}), **self.options}
+
     def _made_again(self, registry: SchemaRegistry | None) -> Callable[[], Serde[T]]:
-        options = {name.replace(".", "_"): value for name, value in self.options.items()}
-        return partial(type(self), self.model, registry=registry, **options, **self.schema_options)
+        return partial(type(self), self.model, registry=registry, **self.options_given())
 
     def with_default(self, default: Serde[Any]) -> Serde[T]:
         """Returns the serde with the registry of the default one, if it has none."""
@@ -79,8 +86,7 @@ class SchemaSerde(Serde[T], Generic[T]):
                 " schema_registry= to StreamsBuilder or registry= to the serde",
                 topic=topic,
             )
-        settings = {**self.registry.settings, **self.options}
-        subject = Subject(self.name, self.format(), self.registry, settings, TopicPart(topic, is_key))
+        subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
         return (HeaderBoundSerde if subject.in_headers else BoundSerde)(subject, self.bind)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
