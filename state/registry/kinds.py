@@ -216,13 +216,13 @@ def _read_records(store: str, records: Iterator[ChangelogRecord]) -> Iterator[Ch
         ) from error
 
 
-def restored_from_records(restore: Restore, key: Serde[Any], value: Serde[Any]) -> Restore:
+def restored_from_records(restore: Restore, key_serde: Serde[Any], value_serde: Serde[Any]) -> Restore:
     """Returns the function of a restore for the records of a source topic, which may have parts of their keys and
     values in headers; rows have all in front.
 
-    :param key: the serde of the topic, as it is for records.
+    :param key_serde: the serde of the topic, as it is for records.
     """
-    if not key.takes_headers and not value.takes_headers:
+    if not key_serde.takes_headers and not value_serde.takes_headers:
         return restore
 
     def restore_moved(
@@ -233,9 +233,10 @@ def restored_from_records(restore: Restore, key: Serde[Any], value: Serde[Any]) 
         headers: Iterable[HeaderList | None],
     ) -> None:
         kept = [Headers(one or ()) for one in headers]
-        moved_keys = [key.moved_inside(data, one) for data, one in zip(keys, kept, strict=True)]
+        moved_keys = [key_serde.moved_inside(data, one) for data, one in zip(keys, kept, strict=True)]
         moved = [
-            None if data is None else value.moved_inside(data, one) for data, one in zip(values, kept, strict=True)
+            None if data is None else value_serde.moved_inside(data, one)
+            for data, one in zip(values, kept, strict=True)
         ]
         restore(batch, iter(moved_keys), iter(moved), timestamps, iter(kept))
 

@@ -72,17 +72,9 @@ class GlobalReaders(ABC):
             budget=Budget(0),
             log=None,
             log_each=False,
-            **self._serdes(spec),
+            **self._environment.store_serdes(spec.builder, spec.topic),
             **how,
         )
-
-    def _serdes(self, spec: GlobalStore) -> dict[str, Any]:
-        """Returns the serdes of the records of a store's topic."""
-        environment, what = self._environment, f"store {spec.name!r}"
-        return {
-            "key_serde": environment.key_serde(spec.builder.key_serde, what, spec.topic),
-            "value_serde": environment.value_serde(spec.builder.value_serde, what, spec.topic),
-        }
 
     def reader(self, name: str, node: str) -> OpenStore | None:
         """Returns a store for a node that may only read it; ``None`` if there is no such store.

@@ -109,7 +109,8 @@ class GlobalStores(GlobalReaders):
 
     def _load(self, engine: Engine, spec: GlobalStore, keyed: Sequence[Any]) -> None:
         batch = engine.batch()
-        restored_from_records(restore_of(spec.builder, engine), *self._serdes(spec).values())(
+        serdes = self._environment.store_serdes(spec.builder, spec.topic)
+        restored_from_records(restore_of(spec.builder, engine), **serdes)(
             batch,
             (message.key() for message in keyed),
             (message.value() for message in keyed),

@@ -360,6 +360,17 @@ class Environment:
         setting = Setting("retention", int(history or parameters.get("retention_ms") or 0))
         return self.dropping_late(nodes[0] if nodes else store.name, reason, setting, probed=False)
 
+    def store_serdes(self, builder: StoreBuilder[Any, Any], topic: str) -> dict[str, Any]:
+        """Returns the serdes of the records that are the rows of a store, by the names of their parts.
+
+        :param topic: the topic that they are bound to.
+        """
+        what = f"store {builder.name!r}"
+        return {
+            "key_serde": self.key_serde(builder.key_serde, what, topic),
+            "value_serde": self.value_serde(builder.value_serde, what, topic),
+        }
+
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """Returns the serde of keys in a topic, bound to it."""
         return self._bound(resolve_serde(given, self.settings.default_key_serde, what, "key"), what, topic, is_key=True)

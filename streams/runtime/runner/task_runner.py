@@ -72,7 +72,7 @@ def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callab
     builder = task.plan.topology.stores[store]
     restore = restore_of(builder, engine)
     if store in task.plan.source_changelogs:
-        restore = restored_from_records(restore, *task.stores.record_serdes_of(builder).values())
+        restore = restored_from_records(restore, **task.stores.record_serdes_of(builder))
     left = iter(rows)
     while some := list(islice(left, LOAD_ROWS)):
         keys, values, stamps, headers = zip(*some, strict=True)

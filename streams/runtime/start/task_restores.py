@@ -413,7 +413,7 @@ def _restore_of(task: Task, store: str) -> Restore:
     restore = restore_of(builder, engine, None if time is None else time.needed)
     if store not in task.plan.source_changelogs:
         return restore
-    return restored_from_records(restore, *task.stores.record_serdes_of(builder).values())
+    return restored_from_records(restore, **task.stores.record_serdes_of(builder))
 
 
 def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:

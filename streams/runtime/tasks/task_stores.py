@@ -250,12 +250,7 @@ class TaskStores:
 
     def record_serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
         """Returns the serdes of the records that are the rows of a store, if a source topic is its changelog."""
-        what, topic = f"store {builder.name!r}", self._plan.changelogs.get(builder.name) or builder.name
-        environment = self._environment
-        return {
-            "key_serde": environment.key_serde(builder.key_serde, what, topic),
-            "value_serde": environment.value_serde(builder.value_serde, what, topic),
-        }
+        return self._environment.store_serdes(builder, self._plan.changelogs.get(builder.name) or builder.name)
 
     def open_reader(self, name: str) -> OpenStore | None:
         """Opens a store as its engine has it now, for a query while the task restores; any thread may call it.
