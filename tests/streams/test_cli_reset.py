@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster_cli import ClusterCommands, commands
-from processor_api.clock import SystemClock
+from command_cases import AheadClock
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
@@ -35,19 +35,6 @@ INTERNAL = ["shop-0-tasks", "shop-1-tasks", "shop-counts-changelog", "shop-count
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
     yield from commands(tmp_path)
-
-
-class AheadClock(SystemClock):
-    """A clock whose waits end at once, so that nothing that is awaited takes long."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic(self) -> float:  # type: ignore[override]
-        return self.ahead_s
-
-    def wait(self, seconds: float) -> None:  # type: ignore[override]
-        self.ahead_s += seconds
 
 
 def run_once(cli: ClusterCommands, app: str, results: int) -> list[tuple[str, int]]:
