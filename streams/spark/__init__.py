@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streams.spark.handover.check import check_handover
     from streams.spark.handover.cut import Cut
     from streams.spark.handover.report import HandoverReport, StoreHandover
+    from streams.spark.position import Position
     from streams.spark.session import local_session
     from streams.spark.sources.offsets import pin_offsets
     from streams.spark.sources.ranges import OffsetRange, OffsetRanges
@@ -50,6 +51,8 @@ __all__ = [
     "OffsetRangeLost",
     "OffsetRanges",
     "PartitionMismatchError",
+    "Position",
+    "PositionError",
     "RunDirConflict",
     "SerdeNotPicklable",
     "SparkBridgeError",
@@ -97,6 +100,7 @@ from streams.spark.errors import (
     OffsetGapError,
     OffsetRangeLost,
     PartitionMismatchError,
+    PositionError,
     RunDirConflict,
     SerdeNotPicklable,
     SparkBridgeError,
@@ -118,6 +122,7 @@ _HOMES = {
     "handover.check": "check_handover",
     "handover.cut": "Cut",
     "handover.report": "HandoverReport StoreHandover",
+    "position": "Position",
     "session": "local_session",
     "sources.offsets": "pin_offsets",
     "sources.ranges": "OffsetRange OffsetRanges",
@@ -128,7 +133,7 @@ _HOMES = {
     "tables.write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_WITHOUT_SPARK = frozenset({"handover.bootstrap", "handover.check", "handover.cut", "handover.report"})
+_WITHOUT_SPARK = frozenset({"handover.bootstrap", "handover.check", "handover.cut", "handover.report", "position"})
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of ours

@@ -107,6 +107,11 @@ class CutError(SparkBridgeError):
     """A cut lacks partitions, or is outside of the log."""
 
 
+class PositionError(SparkBridgeError):
+    """Two parts do not meet: where one ends the other does not begin, so that records would be processed twice or left
+    out, or they are of two topics with one name."""
+
+
 class HistoryBeyondCutError(SparkBridgeError):
     """The backfill has processed records behind the cut, which live workers would process again."""
 

@@ -114,7 +114,7 @@ def test_pinned_offsets_are_compared_with_the_cut_without_reading(spark: Any) ->
     history = History(remember(unread, OffsetRanges(ranges, {}, "read_committed")), value=None)
 
     def check(first: int, second: int) -> None:
-        check_cut(Cut({PLACES[0]: first, PLACES[1]: second}), {"events": history}, {"events": 2})
+        check_cut(Cut({PLACES[0]: first, PLACES[1]: second}), {"events": history}, {}, {"events": 2})
 
     check(20, 20)
     with pytest.raises(HistoryBeyondCutError, match="events-1 ends at offset 20, and the cut is 19"):

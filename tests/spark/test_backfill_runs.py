@@ -121,7 +121,9 @@ def backfill(spark: Any, tmp_path: Path, topology: Any, rows: list[Row] | None, 
     inputs = options.pop("inputs", None)
     if inputs is None:
         assert rows is not None
-        inputs = {"events": History.parquet(spark, write_history(tmp_path / "events", rows), **columns)}
+        lake = tmp_path / f"events-{len(rows)}"
+        path = str(lake) if lake.exists() else write_history(lake, rows)  # another time makes it another history
+        inputs = {"events": History.parquet(spark, path, **columns)}
     given = {"application_id": "app", "run_dir": tmp_path / "run", "config": SETTINGS, "partitions": {"events": 4}}
     return Backfill(spark, topology, inputs, **{**given, **options})
 
@@ -199,7 +201,7 @@ def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None
     with pytest.raises(SparkBridgeError, match="no store 'by-valu'; did you mean 'by-value'"):
         loaded.table("by-valu")
     with pytest.raises(RunDirConflict, match="holds no backfill"):
-        backfill(spark, tmp_path, count_by_value, rows, run_dir=tmp_path / "events").run()
+        backfill(spark, tmp_path, count_by_value, rows, run_dir=tmp_path / f"events-{len(rows)}").run()
     with pytest.raises(RunDirConflict, match="no directory of a file system"):
         backfill(spark, tmp_path, count_by_value, rows, run_dir="s3://bucket/run")
 

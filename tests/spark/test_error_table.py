@@ -35,6 +35,7 @@ SHOWN = {
     "OffsetGapError": (RUNS, "test_rows_that_cannot_be_used_are_named"),
     "OffsetRangeLost": (TOPICS, "test_pinned_records_that_are_gone_are_missed_on_the_driver"),
     "PartitionMismatchError": (RUNS, "test_a_key_in_another_partition_is_named_if_that_is_asked_for"),
+    "PositionError": ("spark/test_position.py", "test_what_does_not_meet_the_state_is_refused_by_how_much"),
     "RunDirConflict": (RUNS, "test_a_run_directory_serves_one_backfill"),
     "SerdeNotPicklable": ("spark/test_spark_columns.py", "test_a_serde_that_holds_a_lock_is_refused"),
     "SparkVersionError": ("spark/test_session.py", "test_an_older_spark_is_refused"),

@@ -58,10 +58,3 @@ def test_times_that_seem_to_be_in_another_unit_are_refused(
     """Seconds were taken for ms of January 1970: windows and joins were of another time, and nothing said so."""
     with pytest.raises(TimestampRangeError, match=rf"history of topic '{topic}' has the time {max(time, names_time)}"):
         run(spark, tmp_path, time, names_time, None)
-
-
-def test_a_run_that_was_begun_before_units_could_be_said_goes_on(spark: Any) -> None:
-    rows = spark.sql("select 1 key, 1 value, 1L timestamp")
-    assert "time_unit" not in History(rows, offset=None).description()
-    assert "time_unit" not in History(rows, offset=None, time_unit="ms").description()
-    assert History(rows, offset=None, time_unit="us").description()["time_unit"] == "us"

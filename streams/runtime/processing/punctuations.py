@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import NO_TIMESTAMP
@@ -12,6 +13,9 @@ from processor_api.user_code.checks import check_function
 from processor_api.user_code.durations import Timestamp
 
 NEVER = 1 << 62
+
+Grids = Mapping[str, Sequence[tuple[str, int, int]]]
+"""The punctuations that each node schedules when it is initialised, in order: kind, interval and next time in ms."""
 
 
 class Schedule:
@@ -37,10 +41,17 @@ def next_time(due_ms: int, interval_ms: int, now_ms: int) -> int:
 
 
 class Punctuations:
-    """Holds the punctuations of one task, and runs those that are due."""
+    """Holds the punctuations of one task, and runs those that are due.
 
-    def __init__(self, run: Callable[[Schedule, int], None]) -> None:
+    :param former: the punctuations of a task whose work this one goes on with. What a node schedules again, as the same
+        one of its punctuations and with the same kind and interval, runs next when it would have run there.
+    """
+
+    def __init__(self, run: Callable[[Schedule, int], None], former: Grids = MappingProxyType({})) -> None:
         self._run = run
+        self._former = former
+        self._initial: dict[str, list[tuple[PunctuationType, Schedule]]] = {}
+        self._initialised = False
         # Of those that are due at one time the first scheduled goes first; schedules themselves cannot be compared.
         self._order = itertools.count()
         self._due: dict[PunctuationType, list[tuple[int, int, Schedule]]] = {kind: [] for kind in PunctuationType}
@@ -76,8 +87,26 @@ class Punctuations:
             # Rounded up: the first point of the grid that is not over.
             due = start_ms + -(-(now_ms - start_ms) // interval_ms) * interval_ms
         schedule = Schedule(node, interval_ms, callback)
+        if not self._initialised:
+            own = self._initial.setdefault(node, [])
+            former = self._former.get(node, ())[len(own) : len(own) + 1]
+            if former and tuple(former[0][:2]) == (kind.name, interval_ms):
+                due = former[0][2]
+            own.append((kind, schedule))
         self._push(kind, due, schedule)
         return schedule
+
+    def initialised(self) -> None:
+        """Notes that all nodes are initialised: what they schedule from now on is not a part of :meth:`grids`."""
+        self._initialised = True
+
+    def grids(self) -> dict[str, list[tuple[str, int, int]]]:
+        """Returns the punctuations that nodes scheduled when they were initialised, for a task that goes on."""
+        due = {id(schedule): time for heap in self._due.values() for time, _, schedule in heap}
+        return {
+            node: [(kind.name, one.interval_ms, NEVER if one.cancelled else due[id(one)]) for kind, one in own]
+            for node, own in self._initial.items()
+        }
 
     def wake(self) -> None:
         """Has the task stop before its next record, as for a punctuation that is due."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from processor_api.record import HeaderList
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES
 from streams.platform import OpenEngine
+from streams.runtime.processing.punctuations import Grids
 from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogRow
 
 HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
@@ -44,6 +45,9 @@ class RunnerOptions:
     """The time in ms that each input topic begins with."""
     processor_times: Mapping[str, int] = field(default_factory=dict)
     """The times in ms that operators begin with, as `TaskRunner.processor_times` gave them."""
+
+    punctuations: Grids = field(default_factory=dict)
+    """The punctuations that processors go on with, as `TaskRunner.punctuations` gave them."""
 
     buffer_bytes: int = 64 << 20
     """Bytes of uncommitted rows in memory from which on `wants_commit` is true."""

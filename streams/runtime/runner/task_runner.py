@@ -17,13 +17,14 @@ from typing import Any
 from processor_api.clock import ManualClock
 from processor_api.context import HeldBack
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.punctuation import PunctuationType
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from state.engine.port import Engine
-from state.registry.kinds import restore_of, restored_from_records
+from state.registry.kinds import changelog_records_of, restore_of
 from state.windowed.segments import Retention
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
@@ -31,11 +32,12 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.kafka.producing.zero_timestamps import as_written
-from streams.kafka.topics.internal import internal_topic_counts
+from streams.kafka.topics.internal import changelog_name, internal_topic_counts
 from streams.runtime.engines.opener import spilling
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.processing.punctuations import Grids
 from streams.runtime.runner.captured import CapturingProducer, Output
 from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, history_records
@@ -49,12 +51,20 @@ from streams.runtime.tasks.task import Task, TaskState
 LOAD_ROWS = 10_000
 
 
+def kept_stores(plan: TaskPlan) -> dict[str, str]:
+    """Returns the stores of a task that write no changelog, each with the name under which its rows are kept: that of
+    the changelog that it would have."""
+    own = plan.changelogs.keys() - plan.source_changelogs
+    return {store: changelog_name(plan.prefix, store) for store in plan.stores if store not in own}
+
+
 def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: ChangelogCapture) -> None:
     """Fills the stores of a task that has not started with rows of their changelogs, which are captured too.
 
     :raises TopologyError: if the task has no store with such a changelog.
     """
-    stores = {topic: store for store, topic in task.plan.changelogs.items()}
+    own = {topic: store for store, topic in task.plan.changelogs.items() if topic in capture.topics}
+    stores = own | {topic: store for store, topic in kept_stores(task.plan).items()}
     for topic, rows in state.items():
         if topic not in stores:
             raise TopologyError(
@@ -63,29 +73,24 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
                 topic=topic,
                 task=str(task.id),
             )
-        own = topic in capture.topics  # else it is a topic that the task reads, without marks
-        _load(task, stores[topic], rows, capture.writer(topic) if own else _ignore, marked=own)
+        _load(task, stores[topic], rows, capture.writer(topic) if topic in own else None)
 
 
-def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[..., None], *, marked: bool) -> None:
+def _load(
+    task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[[Any, Any, int, Any], None] | None
+) -> None:
     engine = task.stores.progress.engine_of(store)
-    builder = task.plan.topology.stores[store]
-    restore = restore_of(builder, engine)
-    if store in task.plan.source_changelogs:
-        restore = restored_from_records(restore, **task.stores.record_serdes_of(builder))
+    restore = restore_of(task.plan.topology.stores[store], engine)
     left = iter(rows)
     while some := list(islice(left, LOAD_ROWS)):
         keys, values, stamps, headers = zip(*some, strict=True)
         batch = engine.batch()
-        times, found = as_written(stamps, headers) if marked else (list(stamps), list(headers))
+        times, found = as_written(stamps, headers)
         restore(batch, iter(keys), iter(values), times, iter(found))
         engine.load(batch)
-        for row in some:
-            captured(*row)
-
-
-def _ignore(*row: object) -> None:
-    """Does nothing: the changelog is a topic that the task reads."""
+        if captured is not None:
+            for row in some:
+                captured(*row)
 
 
 def start_offsets(
@@ -191,7 +196,8 @@ class TaskRunner:
 
     def _start(self) -> None:
         task, options = self._running, self._options
-        task.start(self._collector, start_offsets(task, options.partition_times, options.processor_times))
+        committed = start_offsets(task, options.partition_times, options.processor_times)
+        task.start(self._collector, committed, punctuations=options.punctuations)
 
     @property
     def _running(self) -> Task:
@@ -297,9 +303,18 @@ class TaskRunner:
 
     def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
         """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
-        which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
-        capture = self._captured
-        return {topic: capture.rows(topic) for topic in capture.topics}
+        which they were written. Keys that were deleted are left out. A versioned store has a row for each version.
+
+        Stores without a changelog of their own, such as tables whose changelog is their source topic, have their rows
+        too, under the names that their changelogs would have."""
+        capture, progress = self._captured, self._running.stores.progress
+        found = {topic: capture.rows(topic) for topic in capture.topics}
+        for store, topic in kept_stores(self.plan).items():
+            rows = changelog_records_of(self.plan.topology.stores[store], progress.engine_of(store))
+            if rows is not None:
+                time = max(self.stream_time, 0)  # of rows that have none
+                found[topic] = ((key, value, time if ms < 0 else ms, given) for key, value, ms, given in rows)
+        return found
 
     def positions(self) -> dict[str, int]:
         """Returns the next offset to process of each input topic of which a record was processed."""
@@ -312,6 +327,17 @@ class TaskRunner:
     def processor_times(self) -> dict[str, int]:
         """Returns the times that operators commit with their offsets, by store (semantics 51)."""
         return dict(self._running.environment.operators.times.current())
+
+    def punctuations(self) -> Grids:
+        """Returns the punctuations with their next times, for a runner that goes on: those by stream time, and those by
+        the wall clock where that goes with the records."""
+        kinds = {PunctuationType.STREAM_TIME.name}
+        if self._options.event_time:
+            kinds.add(PunctuationType.WALL_CLOCK_TIME.name)
+        return {
+            node: [one if one[0] in kinds else (one[0], -1, 0) for one in own]
+            for node, own in self._running.punctuations.items()
+        }
 
     @property
     def stores(self) -> Mapping[str, Any]:

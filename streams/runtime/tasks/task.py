@@ -28,7 +28,7 @@ from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.node_samples import SAMPLED_RECORDS
 from streams.runtime.processing.pace import Pace
-from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
+from streams.runtime.processing.punctuations import NEVER, Grids, Punctuations, Schedule
 from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.tasks.task_stores import TaskStores
 
@@ -94,10 +94,13 @@ class Task:
         collector: RecordCollector,
         committed: Mapping[TopicPartition, OffsetAndMetadata],
         changelog_ends: Mapping[str, int] = MappingProxyType({}),
+        *,
+        punctuations: Grids = MappingProxyType({}),
     ) -> None:
         """Builds the chain and goes RUNNING. ``committed`` restores partition times (semantics 2).
 
         :param changelog_ends: where the changelog of each store ends.
+        :param punctuations: those of a task over history whose work this one goes on with.
         """
         if self.state is TaskState.CREATED:
             self.become(TaskState.RESTORING)  # nothing was missing
@@ -108,7 +111,7 @@ class Task:
         metadata = (TopicPartitionMetadata.decode(one.metadata) for one in committed.values())
         self.environment.operators.start(one.processors for one in metadata)
         self.stores.keep_times()
-        self._punctuations = Punctuations(self._punctuate)
+        self._punctuations = Punctuations(self._punctuate, punctuations)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.environment.operators.times.warn_of_too_many(str(self.id))
         sources = self._chain.sources
@@ -128,9 +131,15 @@ class Task:
         begin = now()
         environment.users.initialised = False
         chain.init()
+        self._punctuations.initialised()
         environment.users.initialised = True
         if environment.thread.pace is not None:
             environment.thread.pace.calls.record(now() - begin, "the start of the processors", {"task": str(self.id)})
+
+    @property
+    def punctuations(self) -> Grids:
+        """The punctuations, for a task that goes on with the work of this one."""
+        return self._punctuations.grids()
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
         """Reads one more partition with a source node whose pattern its topic matches, from the next record added.

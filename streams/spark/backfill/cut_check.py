@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from processor_api.task_id import TopicPartition
 from streams.spark.backfill.history import History
-from streams.spark.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError, SparkBridgeError
+from streams.spark.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
 from streams.spark.handover.cut import Cut
+from streams.spark.position import Batch, Position
 from streams.spark.sources.ranges import OffsetRanges
-from streams.spark.tables.read import offsets_of
 
 
-def check_cut(cut: Cut, histories: Mapping[str, History], counts: Mapping[str, int]) -> None:
+def check_cut(
+    cut: Cut, histories: Mapping[str, History], batches: Mapping[str, Batch], counts: Mapping[str, int]
+) -> None:
     """Refuses histories that have records behind the cut, and pinned offsets that end before it.
 
-    Where a history is no range of Kafka's offsets, one Spark job for each topic reads its offsets or times. Whether it
-    lacks records before the cut is known in Kafka only: transactions leave offsets without records. A bootstrap finds
-    it.
+    Whether a history that is no range of Kafka's offsets lacks records before the cut is known in Kafka only:
+    transactions leave offsets without records. A bootstrap finds it. Of a cut by time, one Spark job for each topic
+    reads the times.
 
+    :param batches: what is read of each topic.
     :param counts: the number of partitions of each topic.
     :raises CutError: if the cut does not have the partitions of a topic.
     :raises HistoryBeyondCutError: if live workers would process records a second time.
@@ -29,11 +33,35 @@ def check_cut(cut: Cut, histories: Mapping[str, History], counts: Mapping[str, i
         if cut.skip_before_ms is not None:
             _check_time(cut.skip_before_ms, topic, history)
             continue
-        pinned = _pinned(history)
+        pinned = history.pinned()
         if pinned is not None:
             _check_pinned(cut, topic, pinned)
-        elif history.offset is not None and history.partition is not None:
-            _check_ends(cut, Cut.of({topic: history}).offsets)
+        else:
+            _check_ends(cut, {TopicPartition(topic, number): end for number, end in batches[topic].ends.items()})
+
+
+def raised(cut: Cut, position: Position, batches: Mapping[str, Batch]) -> Cut:
+    """Returns a cut that is nowhere before the state with which a backfill begins.
+
+    A partition that is cut at 0, as ``Cut.of`` does where a history has no record, is cut where the state stands.
+
+    :raises CutError: if live workers would process records again that are in the state.
+    """
+    offsets = dict(cut.offsets)
+    for place, stands in position.offsets().items():
+        at = offsets.get(place)
+        if at is None or at >= stands:
+            continue
+        if at or place.partition in batches[place.topic].begins:
+            raise CutError(
+                f"the cut of {place} is {at}, and initial_state stands at {stands}: live workers would process"
+                f" {stands - at} offset{'s' * (stands - at != 1)} twice. Make a later cut",
+                topic=place.topic,
+                partition=place.partition,
+                offset=at,
+            )
+        offsets[place] = stands
+    return replace(cut, offsets=offsets)
 
 
 def _check_places(cut: Cut, topic: str, partitions: Collection[int]) -> None:
@@ -57,14 +85,6 @@ def _check_time(time_ms: int, topic: str, history: History) -> None:
             " would process it a second time. Leave records from that time on out of the history",
             topic=topic,
         )
-
-
-def _pinned(history: History) -> OffsetRanges | None:
-    """Returns the range of offsets that a history of Kafka reads; ``None`` for another history."""
-    try:
-        return offsets_of(history.df)
-    except SparkBridgeError:
-        return None
 
 
 def _check_pinned(cut: Cut, topic: str, pinned: OffsetRanges) -> None:

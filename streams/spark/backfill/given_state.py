@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 from processor_api.topology.topology import Topology
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.runner.task_runner import kept_stores
 from streams.spark import errors
 from streams.spark.backfill.history import HEADERS, History
 from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stages import Stage
 from streams.spark.executor.rows import COLUMNS, RowWriter
-from streams.spark.executor.stage_job import EarlierState
+from streams.spark.executor.stage_job import EarlierState, TaskTimes
 from streams.spark.executor.task_errors import Batches, reporting
 from streams.spark.rows.store_layouts import table_layout
 
@@ -107,8 +109,7 @@ def given_tables(
         store: (topic, plan.tasks)
         for stage in stages
         for plan in stage.plans
-        for store, topic in plan.changelogs.items()
-        if store not in plan.source_changelogs
+        for store, topic in {**plan.changelogs, **kept_stores(plan)}.items()
     }
     found = []
     for store, df in given.items():
@@ -196,32 +197,42 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
     """Returns the state with which the tasks of a stage begin.
 
     :raises CopartitionError: if the earlier backfill had another number of partitions.
-    :raises UnsupportedForBackfill: if that sent on what waited at its end.
+    :raises UnsupportedForBackfill: if that sent on what waited at its end, or does not keep the rows of a store.
     :raises SparkBridgeError: if it lacks a store.
     """
     if result.options.get("flush_at_end"):
         raise errors.UnsupportedForBackfill(
             "initial_state is a result of flush_at_end, whose windows were closed early: run that backfill without it"
         )
-    changelogs: dict[str, str] = {}
-    for plan in stage.plans:
-        for store, topic in plan.changelogs.items():
-            if store not in plan.source_changelogs:
-                changelogs[topic] = result.changelog(store)
+    changelogs = {
+        plan.subtopology: {_kept_name(plan, store): result.changelog(store) for store in plan.stores}
+        for plan in stage.plans
+    }
     times = {}
-    for report in result.stages:
-        for task in report.tasks:
-            found = task["partition_times"], task["processor_times"]
-            times[task["subtopology"], task["partition"]] = found
     for plan in stage.plans:
-        partitions = {partition for number, partition in times if number == plan.subtopology}
-        if not partitions:
+        tasks = [task for one in result.stages for task in one.tasks if task["subtopology"] == plan.subtopology]
+        if not tasks:
             raise errors.SparkBridgeError(
                 f"initial_state has no subtopology {plan.subtopology}: give the result of a backfill of this topology"
             )
-        if len(partitions) != plan.tasks:
+        if len(tasks) != plan.tasks:
             raise errors.CopartitionError(
-                f"initial_state has {len(partitions)} partitions of subtopology {plan.subtopology}, this backfill has"
+                f"initial_state has {len(tasks)} partitions of subtopology {plan.subtopology}, this backfill has"
                 f" {plan.tasks}: keys would be in other partitions. Give the same partitions"
             )
+        for task in tasks:
+            times[plan.subtopology, task["partition"]] = _times(task, plan, result.application_id)
     return EarlierState(changelogs, result.files("state"), times)
+
+
+def _kept_name(plan: TaskPlan, store: str) -> str:
+    """Returns the topic under which a task has the rows of a store."""
+    return kept_stores(plan).get(store) or plan.changelogs[store]
+
+
+def _times(task: Mapping[str, Any], plan: TaskPlan, application_id: str) -> TaskTimes:
+    """Returns the times of a task; its repartition topics may have been those of another application id."""
+    there = {application_id + topic.removeprefix(plan.prefix): topic for topic in plan.repartition_topics}
+    partitions = {there.get(topic, topic): time for topic, time in task["partition_times"].items()}
+    punctuations = {node: [tuple(one) for one in own] for node, own in task.get("punctuations", {}).items()}
+    return TaskTimes(partitions, task["processor_times"], punctuations)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.engine.port import Engine
@@ -22,6 +23,7 @@ from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.threads.gc_tuning import relax_collector
+from streams.spark.executor.global_tables import link_or_copy
 from streams.spark.executor.rows import COLUMNS, RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.stage_task import local_directory
@@ -127,27 +129,56 @@ class _FilledOutput:
 
 
 def write_global_rows(
-    topic: str, attempts: str, *, guesses_unit: bool = False
+    topic: str, attempts: str, *, has_offsets: bool, guesses_unit: bool = False
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
 
     :param attempts: the directory in which each attempt makes its own.
+    :param has_offsets: whether the rows have offsets, of which the report says where they begin and end.
     :param guesses_unit: whether times are integers whose unit is not said.
     """
 
     def write(_: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
         name, count = f"p0-a{attempt}", 0
+        places: dict[int, dict[str, Any]] = {}
         with closing(RowWriter(Path(attempts) / name)) as writer:
             for batch in batches:
                 if batch.num_rows:
                     if guesses_unit:
                         check_unit(batch.column("ts"), topic)
+                    _note_places(topic, batch, places, has_offsets=has_offsets)
                     writer.write("record", _rows(topic, batch, count))
                     count += batch.num_rows
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
-        return [{"partition": 0, "attempt": attempt, "files": files, "rows": count}]
+        return [{"partition": 0, "attempt": attempt, "files": files, "rows": count, "places": list(places.values())}]
 
     return reporting(write)
+
+
+def _note_places(topic: str, batch: pa.RecordBatch, places: dict[int, dict[str, Any]], *, has_offsets: bool) -> None:
+    """Notes where the records of each partition begin and end (:func:`streams.spark.position.end_of_run`)."""
+    numbers = batch.column("pid").fill_null(0)
+    for number in pc.unique(numbers).to_pylist():
+        own = batch.filter(pc.equal(numbers, number))
+        new = {"partition": number, "partition_times": {topic: -1}, "positions": {}, "begins": {}}
+        one = places.setdefault(number, new)
+        one["partition_times"][topic] = max(one["partition_times"][topic], pc.max(own.column("ts")).as_py())
+        bounds = pc.min_max(own.column("seq")).as_py()
+        if has_offsets and bounds["min"] is not None:
+            one["begins"][topic] = min(one["begins"].get(topic, bounds["min"]), bounds["min"])
+            one["positions"][topic] = max(one["positions"].get(topic, 0), bounds["max"] + 1)
+
+
+def earlier_global_rows(files: Iterable[str], attempts: Path) -> list[dict[str, Any]]:
+    """Takes the files of an earlier run with the rows of a topic over, as further names of them or as copies; returns
+    reports of them."""
+    reports = []
+    for number, path in enumerate(files):
+        name = f"earlier-{number}/record.parquet"
+        (attempts / name).parent.mkdir(parents=True)
+        link_or_copy(path, attempts / name)
+        reports.append({"partition": number, "attempt": "earlier", "files": [name], "rows": 0, "places": []})
+    return reports
 
 
 def _rows(topic: str, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:

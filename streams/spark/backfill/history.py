@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
 from streams.spark.sources.offsets import ClusterConfig, Place, pin_offsets
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 BINARY = "binary"
 HEADERS = "array<struct<key:string,value:binary>>"
+
+
+Pinning = Callable[[OffsetRanges | None, Mapping[int, int] | None, Mapping[int, int] | None], "History"]
+"""Returns a history of Kafka with the given offsets, or with new ones from a start to an end that may be given."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class History:
     :param partitions: the number of partitions that the topic has in Kafka.
     :param check_keys: whether to compare the partition of each record with the one in which Kafka's default partitioner
         for Java puts its key; a record that is in another one is an error.
+    :param name: what its user calls this batch of records. Of histories that have neither offsets nor files, only the
+        name tells a batch that was processed already from one that comes next.
     """
 
     df: DataFrame
@@ -57,6 +67,9 @@ class History:
     partitions: int | None = None
     check_keys: bool = False
     time_unit: str | None = None
+    name: str | None = None
+    _pinning: Pinning | None = field(default=None, repr=False, kw_only=True)
+    """Makes the history of Kafka anew with other ends; ``None`` where ends were given, or there are no such."""
 
     @staticmethod
     def parquet(spark: SparkSession, path: str | list[str], **columns: Any) -> History:
@@ -81,6 +94,7 @@ class History:
         """Returns the records that Kafka retains of a topic, or a part of them.
 
         The offsets are pinned here: with ``start`` and ``end`` as times, records of a time range are processed again.
+        With neither of them, a backfill pins them to where its ``initial_state`` stands, and to its cut.
 
         :param offsets: pinned before (:func:`streams.spark.pin_offsets`), in place of ``start`` and ``end``.
         :param start: ``"earliest"``, an offset, or a time with a zone.
@@ -88,13 +102,38 @@ class History:
         :raises OffsetRangeLost: if pinned records are not in the topic any more.
         :raises UnknownPartitionCount: if the topic does not exist.
         """
-        everything = pin_offsets(config, topic)
-        if offsets is None:
-            offsets = pin_offsets(config, topic, start=start, end=end)
-        elif start != "earliest" or end != "latest":
+        if offsets is not None and (start != "earliest" or end != "latest"):
             raise SparkBridgeError("give offsets, or start and end, not both", topic=topic)
-        rows = read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
-        return History(rows, headers="headers", partitions=len(everything.ranges), time_unit="ms")
+        count = len(pin_offsets(config, topic).ranges)
+
+        def pin(
+            given: OffsetRanges | None, begins: Mapping[int, int] | None, ends: Mapping[int, int] | None
+        ) -> History:
+            if given is None:
+                low = start if begins is None else dict(begins)
+                given = pin_offsets(config, topic, start=low, end=end if ends is None else dict(ends))
+            rows = read_topic(spark, config, topic, offsets=given, headers=True, times="ms")
+            return History(rows, headers="headers", partitions=count, time_unit="ms")
+
+        is_open = offsets is None and start == "earliest" and end == "latest"
+        return replace(pin(offsets, None, None), _pinning=pin if is_open else None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a history of Kafka whose ends a backfill may choose."""
+        return self._pinning is not None
+
+    def pinned_to(
+        self,
+        offsets: OffsetRanges | None = None,
+        *,
+        start: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> History:
+        """Returns an open history with other offsets: those given, or new ones from a start to an end, by partition."""
+        assert self._pinning is not None
+        found = self._pinning(offsets, start, end)
+        return replace(self, df=found.df)
 
     def unread(self, topic: str) -> str | None:
         """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
@@ -176,18 +215,54 @@ class History:
         column = getattr(self, name)
         return functions.lit(None).cast(otherwise) if column is None else functions.col(_quoted(column))
 
-    def description(self) -> Mapping[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
-        reading them: columns, types, the names of the files, and the offsets that were pinned."""
+        reading them: columns, types, and the source (:meth:`source`)."""
+        left_out = ("df", "_pinning", "name")
+        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
+        return {**options, "types": dict(self.df.dtypes), "source": self.source()}
+
+    def source(self) -> dict[str, Any]:
+        """Returns what the records are read from: the offsets that were pinned; or the files, each with its size in
+        bytes, its time in ms and its ETag where there is one; and a hash of the plan that Spark makes."""
+        offsets = self.pinned()
+        if offsets is not None:
+            return {"kind": "kafka", "name": self.name, "offsets": json.loads(offsets.to_json())}
+        files = {name: _state_of(self.df, name) for name in sorted(self.df.inputFiles())}
+        found: dict[str, Any] = {"kind": "files", "files": files} if files else {"kind": "frame"}
+        return {**found, "name": self.name, "plan": _plan_of(self.df)}
+
+    def pinned(self) -> OffsetRanges | None:
+        """Returns the offsets that a history of Kafka reads; ``None`` for another history."""
         try:
-            pinned = offsets_of(self.df).to_json()
-        except SparkBridgeError:  # not a topic of Kafka
-            pinned = None
-        files = hashlib.sha256("\n".join(sorted(self.df.inputFiles())).encode()).hexdigest()
-        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "df"}
-        if self.time_unit in (None, "ms"):
-            del options["time_unit"]  # runs that were begun before there was one go on
-        return {**options, "types": dict(self.df.dtypes), "files": files, "offsets": pinned}
+            return offsets_of(self.df)
+        except SparkBridgeError:
+            return None
+
+
+def _state_of(df: DataFrame, name: str) -> list[Any]:
+    """Returns what tells a file from another one of its name: size, time of its last change, and ETag."""
+    parts = urlsplit(name)
+    if parts.scheme in ("", "file"):
+        found = os.stat(unquote(parts.path))
+        return [found.st_size, found.st_mtime_ns // 1_000_000]
+    session: Any = df.sparkSession
+    path = session._jvm.org.apache.hadoop.fs.Path(name)
+    status = path.getFileSystem(session._jsc.hadoopConfiguration()).getFileStatus(path)
+    try:
+        tag = status.getEtag()
+    except Exception:  # of a file system without them, in which the method does not exist
+        tag = None
+    return [status.getLen(), status.getModificationTime(), *([tag] if tag else [])]
+
+
+def _plan_of(df: DataFrame) -> str:
+    """Returns a hash of the plan of a DataFrame, without the numbers that Spark gives to columns and scans."""
+    plan: Any = df
+    text = re.sub(
+        r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b", "", plan._jdf.queryExecution().analyzed().toString()
+    )
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _quoted(column: str) -> str:

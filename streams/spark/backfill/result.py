@@ -16,11 +16,12 @@ from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from streams.config import StreamsConfig
-from streams.spark.backfill.run_directory import RunDirectory
+from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
 from streams.spark.executor.rows import SPARK_COLUMNS
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
+from streams.spark.position import Position, end_of_run
 from streams.spark.rows.changelog_rows import table_of_rows
 from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
@@ -146,6 +147,17 @@ class BackfillResult:
         return str(self._directory.path)
 
     @property
+    def position(self) -> Position:
+        """Where the result stands in its inputs: what of each topic is in it. A backfill that goes on with it begins
+        there."""
+        found = self._directory.position()
+        if found is None:  # of a release that wrote none
+            run = self._directory.read_run()
+            assert run is not None
+            found = end_of_run(run, [task for stage in self.stages for task in stage.tasks])
+        return found
+
+    @property
     def topology(self) -> Topology:
         """The topology that was run."""
         return self._topology
@@ -228,7 +240,7 @@ class BackfillResult:
         :param raw: keys and values as bytes.
         :param expired_windows: ``False`` leaves out windows and sessions whose retention is over, as a live store and
             ``read_table`` do; ``True`` also gives keys whose time to live is over.
-        :raises SparkBridgeError: if there is no such store, it has no changelog of its own, or its rows are no columns.
+        :raises SparkBridgeError: if there is no such store, its rows are not kept, or they are no columns.
         """
         self.changelog(store)
         layout = table_layout(self._config, self._topology, store, raw=raw)
@@ -257,7 +269,7 @@ class BackfillResult:
         """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,
         ``key``, ``value``, ``ts`` in ms, ``headers``. Versioned stores have each version.
 
-        :raises SparkBridgeError: if there is no such store, or it has no changelog of its own.
+        :raises SparkBridgeError: if there is no such store, or its rows are not kept.
         """
         from pyspark.sql import functions
 
@@ -267,18 +279,18 @@ class BackfillResult:
         return own.select("partition", "seq", "key", "value", "ts", "headers")
 
     def changelog(self, store: str) -> str:
-        """Returns the name of the changelog of a store.
+        """Returns the name of the changelog of a store; of a store without one, the name that it would have.
 
-        :raises SparkBridgeError: if there is no such store, or it has no changelog of its own.
+        :raises SparkBridgeError: if there is no such store, or its rows are not kept.
         """
         stores: Mapping[str, str | None] = self.options["changelogs"]
         if store not in stores:
             raise SparkBridgeError(f"the topology has no store {store!r}{_nearest(store, stores)}", store=store)
         changelog = stores[store]
-        if changelog is None:
+        if changelog is None or not any(changelog in task["checksums"] for one in self.stages for task in one.tasks):
             raise SparkBridgeError(
-                f"store {store!r} has no changelog of its own, so a backfill does not keep its rows: read the topic"
-                " that fills it, or turn its logging on",
+                f"store {store!r} has no changelog, and its rows cannot be read from the store, so a backfill does not"
+                " keep them: read the topic that fills it, or turn its logging on",
                 store=store,
             )
         return changelog
@@ -310,6 +322,15 @@ class BackfillResult:
             for name in task["files"]
             if name.startswith(f"kind={kind}/")
         )
+
+    def global_files(self, topic: str) -> tuple[str, ...]:
+        """Returns the files with the records of a topic that fills a global store."""
+        topics = list(dict.fromkeys(store.topic for store in self._topology.global_stores.values()))
+        if topic not in topics:
+            return ()
+        directory = self._directory.global_path(topics.index(topic))
+        found = self._directory.done(directory)
+        return () if found is None else files_of(directory, found)
 
     def _rows(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool]) -> DataFrame:
         return read_rows(self._spark, self.files(kind, wanted))

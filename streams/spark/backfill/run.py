@@ -20,15 +20,25 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import internal_topic_counts
-from streams.spark.backfill.cut_check import check_cut
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.runner.task_runner import kept_stores
+from streams.spark.backfill.continuing import Continuation, Reading, continuation
+from streams.spark.backfill.cut_check import check_cut, raised
 from streams.spark.backfill.given_state import GivenTable, earlier_state, given_rows, given_tables, write_given_rows
-from streams.spark.backfill.global_filling import FillingJob, fill_globals, write_global_rows
+from streams.spark.backfill.global_filling import FillingJob, earlier_global_rows, fill_globals, write_global_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
 from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
 from streams.spark.backfill.run_directory import RunDirectory, files_of
-from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
+from streams.spark.backfill.stage_input import (
+    InputRows,
+    first_and_last,
+    history_rows,
+    order_by_time,
+    placed_rows,
+    written_rows,
+)
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
@@ -39,7 +49,9 @@ from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
 from streams.spark.executor.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.executor.task_errors import error_of
 from streams.spark.handover.cut import Cut
+from streams.spark.position import Batch, Position, end_of_run, identity
 from streams.spark.session import check_version, check_workers, is_connect
+from streams.spark.sources.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +127,8 @@ class Backfill:
     :param wall_clock: ``"off"`` lets the wall clock stand still at the time at which the run began, so that nothing is
         done by it; ``"event-time"`` moves it with the timestamps of the records.
     :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
-        history continues where its history ended. Or tables by store, as ``read_table(..., raw=True)`` returns them, of
+        histories have to begin where it stands (:attr:`BackfillResult.position`); records that it has already are not
+        processed again. Or tables by store, as ``read_table(..., raw=True)`` returns them, of
         key-value, window and session stores; times of partitions and operators begin with the history then.
     :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
     :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
@@ -123,6 +136,8 @@ class Backfill:
         ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
     :param cut: where live workers will begin, made before the history is read; it is kept with the run, so that
         :func:`streams.spark.bootstrap` takes it. Histories that go beyond it are refused.
+    :param gaps: what to do where a history begins behind the offset at which ``initial_state`` stands: ``"refuse"``, or
+        ``"allow"`` where no record is missing, since the topic is compacted or has transactions.
     :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
         results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
@@ -142,6 +157,7 @@ class Backfill:
     on_cycle: Literal["single_task", "error"] = "single_task"
     on_error: Literal["fail", "dead_letter"] = "fail"
     cut: Cut | None = None
+    gaps: Literal["refuse", "allow"] = "refuse"
     flush_at_end: bool = False
 
     def __post_init__(self) -> None:
@@ -154,6 +170,7 @@ class Backfill:
         _check_choice("outputs", self.outputs, ("all", "none"))
         _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
         _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
+        _check_choice("gaps", self.gaps, ("refuse", "allow"))
         if is_connect(self.spark):
             raise UnsupportedForBackfill(
                 "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
@@ -183,13 +200,90 @@ class Backfill:
         return SystemClock()
 
     @cached_property
+    def _histories(self) -> dict[str, History]:
+        """The histories, those of Kafka with the offsets that this run reads, each time that it goes on."""
+        kept = self._directory.pins() if self._kept else {}
+        return {topic: self._pinned(topic, one, kept.get(topic)) for topic, one in self.inputs.items()}
+
+    @property
+    def _kept(self) -> bool:
+        """Whether what the directory has of this run stays."""
+        return not self.__dict__.get("_is_new", False)
+
+    def _pinned(self, topic: str, history: History, kept: OffsetRanges | None) -> History:
+        if not history.is_open:
+            return history
+        if kept is not None:
+            return history.pinned_to(kept)
+        fills_global = topic in self._filling
+        before = (
+            {}
+            if fills_global
+            else {place.partition: at for place, at in self._begin.offsets().items() if place.topic == topic}
+        )
+        until = {} if self.cut is None or self.cut.skip_before_ms is not None else self.cut.offsets
+        ends = {
+            place.partition: max(at, before.get(place.partition, 0))
+            for place, at in until.items()
+            if place.topic == topic
+        }
+        return history.pinned_to(start=before, end=ends) if before or ends else history
+
+    @cached_property
+    def _filling(self) -> frozenset[str]:
+        """The topics that fill global stores."""
+        return frozenset(store.topic for store in self._made.global_stores.values())
+
+    @property
+    def _begin(self) -> Position:
+        """Where the state stands that the backfill begins with."""
+        given = self.initial_state
+        return given.position if isinstance(given, BackfillResult) else Position(self.application_id)
+
+    @cached_property
+    def _batches(self) -> dict[str, Batch]:
+        """What is read of each topic; this runs a Spark job for each that is no range of Kafka's offsets, where its
+        begin or end is compared with something."""
+        return {topic: self._batch(topic, history) for topic, history in self._histories.items()}
+
+    def _batch(self, topic: str, history: History) -> Batch:
+        source, pinned = identity(history.source()), history.pinned()
+        if pinned is not None:
+            ranges = [one for one in pinned.ranges if one.start < one.end]
+            begins = {one.partition: one.start for one in ranges}
+            return Batch(source, begins, {one.partition: one.end for one in ranges})
+        if not self._has_offsets(topic):
+            return Batch(source)
+        places = self._history_rows(topic, self._counts().get(topic)).rows
+        return Batch(source, *first_and_last(places, topic))
+
+    @cached_property
+    def _continued(self) -> Continuation:
+        """How the backfill goes on with its initial state."""
+        if not isinstance(self.initial_state, BackfillResult):
+            return Continuation()
+        counts = self._counts()
+        readings = {
+            topic: Reading(
+                batch,
+                self._has_offsets(topic),
+                counts[topic],
+                (pinned.topic_ids if (pinned := self._histories[topic].pinned()) else {}).get(topic),
+            )
+            for topic, batch in self._batches.items()
+        }
+        return continuation(self._begin, readings, self._filling, allow_gaps=self.gaps == "allow")
+
+    @cached_property
     def _checked_cut(self) -> str | None:
         """The cut as text, after the histories were compared with it."""
         if self.cut is None:
             return None
-        filling = {store.topic for store in self._made.global_stores.values()}
-        check_cut(self.cut, {topic: one for topic, one in self.inputs.items() if topic not in filling}, self._counts())
-        return self.cut.to_json()
+        histories = {topic: one for topic, one in self._histories.items() if topic not in self._filling}
+        cut = raised(self.cut, self._begin, self._batches) if self._begin.topics else self.cut
+        by_time = self.cut.skip_before_ms is not None
+        check_cut(cut, histories, {} if by_time else self._batches, self._counts())
+        return cut.to_json()
 
     @property
     def _settings(self) -> StreamsConfig:
@@ -204,7 +298,7 @@ class Backfill:
         """
         counts = self._counts()
         stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
-        for topic, history in self.inputs.items():
+        for topic, history in self._histories.items():
             history.check(topic)
             check_values(topic, history, self._made, self._settings)
             if self.order == "offset" and history.offset is None:
@@ -218,11 +312,15 @@ class Backfill:
             if isinstance(self.initial_state, BackfillResult):
                 earlier_state(self.initial_state, stage)
         self._given(stages)
-        _ = self._checked_cut
-        globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
+        _ = self._continued, self._checked_cut
+        globals_ = self._global_topics
         orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
         notes = tuple(note for topic, one in self.inputs.items() if (note := one.unread(topic)) is not None)
-        return BackfillPlan(self.application_id, stages, globals_, orders, notes)
+        return BackfillPlan(self.application_id, stages, globals_, orders, (*notes, *self._continued.notes))
+
+    @property
+    def _global_topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
 
     def _given(self, stages: Iterable[Stage]) -> list[GivenTable]:
         """Returns the tables that stores begin with, if they are given as DataFrames."""
@@ -278,6 +376,8 @@ class Backfill:
         :raises RunDirConflict: if the run directory holds another backfill.
         :raises SparkBridgeError: if the backfill cannot run, or a task fails; what the tasks raise is raised here.
         """
+        if not resume:
+            self._forget()
         plan = self.plan()
         check_version(self.spark)
         check_workers(self.spark)
@@ -292,21 +392,47 @@ class Backfill:
                 else:
                     tables = self._global_tables(plan.global_topics, started_ms)
                     reports.append(self._run_stage(stage, reports, tables, initial, started_ms))
+            self._finish(plan, reports)
             return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
+
+    def _forget(self) -> None:
+        """Has the offsets of histories pinned anew: what the directory has of an earlier run is deleted."""
+        for name in ("_histories", "_batches", "_continued", "_checked_cut"):
+            self.__dict__.pop(name, None)
+        self.__dict__["_is_new"] = True
+
+    def _finish(self, plan: BackfillPlan, reports: Iterable[StageReport]) -> None:
+        """Writes where the result stands.
+
+        :raises RunDirConflict: if the files of a history have changed meanwhile.
+        """
+        run = self._directory.read_run()
+        assert run is not None
+        now = {topic: history.description() for topic, history in self._histories.items()}
+        self._directory.check_unchanged(run, {"inputs": now})
+        globals_ = [
+            task
+            for number, _ in enumerate(plan.global_topics)
+            for task in (self._directory.done(self._directory.global_path(number)) or {"tasks": ()})["tasks"]
+        ]
+        tasks = [task for report in reports for task in report.tasks]
+        self._directory.finish(end_of_run(run, [*tasks, *(place for one in globals_ for place in one["places"])]))
 
     def _wanted(self, plan: BackfillPlan) -> dict[str, Any]:
         """Returns what is run, as data: two runs with the same data give the same result."""
         stores: dict[str, str | None] = dict.fromkeys(self._made.stores)
         for stage in plan.stages:
             for each in stage.plans:
-                own = {store: topic for store, topic in each.changelogs.items() if store not in each.source_changelogs}
-                stores.update(own)
+                stores.update({**each.changelogs, **kept_stores(each)})
         return {
             "application_id": self.application_id,
             "topology": self._shipped.fingerprint(self._made),
-            "inputs": {topic: dict(history.description()) for topic, history in self.inputs.items()},
+            "inputs": {topic: history.description() for topic, history in self._histories.items()},
+            "begin": self._begin.data() if self._begin.topics else None,
+            "applied": list(self._continued.applied),
+            "whole": list(self._continued.whole),
             "options": {
                 "order": self.order,
                 "wall_clock": self.wall_clock,
@@ -346,7 +472,9 @@ class Backfill:
             return {"tasks": self._reports(given_rows(tables), write, "the initial state", max(counts.values()))}
 
         files = files_of(path, self._directory.once(path, make))
-        return EarlierState({one.topic: one.topic for one in tables}, files, {})
+        given = {one.topic: one.topic for one in tables}
+        plans = [plan for stage in stages for plan in stage.plans]
+        return EarlierState({plan.subtopology: _of_plan(plan, given) for plan in plans}, files, {})
 
     def _global_files(self, number: int, topic: str) -> tuple[str, ...]:
         """Returns files with the records of a topic that fills a global store; writes them if they are not there."""
@@ -354,9 +482,15 @@ class Backfill:
 
         def make() -> dict[str, Any]:
             rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
-            attempts = str(self._directory.attempts_path(path))
-            write = write_global_rows(topic, attempts, guesses_unit=self.inputs[topic].guesses_unit)
-            return {"topic": topic, "tasks": self._reports(rows, write, f"global topic {topic!r}", 1)}
+            attempts = self._directory.attempts_path(path)
+            write = write_global_rows(
+                topic, str(attempts), has_offsets=self._has_offsets(topic), guesses_unit=self.inputs[topic].guesses_unit
+            )
+            tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
+            given = self.initial_state
+            if isinstance(given, BackfillResult) and topic not in self._continued.whole:
+                tasks = [*earlier_global_rows(given.global_files(topic), attempts), *tasks]
+            return {"topic": topic, "tasks": tasks}
 
         return files_of(path, self._directory.once(path, make))
 
@@ -390,12 +524,8 @@ class Backfill:
         self._directory.clear(path)
         begin = self._clock.monotonic()
         inputs = [self._input_rows(one, reports) for one in stage.inputs]
-        earlier = initial
-        if isinstance(self.initial_state, BackfillResult):
-            earlier = earlier_state(self.initial_state, stage)
-        elif initial is not None:
-            own = {topic for plan in stage.plans for topic in plan.changelogs.values()}
-            earlier = replace(initial, changelogs={topic: topic for topic in initial.changelogs if topic in own})
+        given = self.initial_state
+        earlier = earlier_state(given, stage) if isinstance(given, BackfillResult) else initial
         job = replace(self._job(stage, inputs), global_tables=tables, started_ms=started_ms, earlier=earlier)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
@@ -442,7 +572,9 @@ class Backfill:
 
         :param partitions: how many the topic has; ``None`` if it does not matter where a record is.
         """
-        history = self.inputs[topic]
+        history = self._histories[topic]
+        if "_continued" in self.__dict__ and topic in self._continued.applied:
+            history = replace(history, df=history.df.limit(0))
         found = history_rows(topic, history, by_offset=self._by_offset(topic))
         place = history.partition is None and partitions is not None
         check = history.check_keys and history.partition is not None and partitions is not None
@@ -499,6 +631,12 @@ class Backfill:
         return sorted(
             (json.loads(row[0]) for row in found), key=lambda task: (task["partition"], task.get("subtopology"))
         )
+
+
+def _of_plan(plan: TaskPlan, topics: Mapping[str, str]) -> dict[str, str]:
+    """Returns those of some changelogs that are of the stores of a subtopology."""
+    own = {**plan.changelogs, **kept_stores(plan)}.values()
+    return {topic: there for topic, there in topics.items() if topic in own}
 
 
 def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@
     globals/tables/kind=rows-0/p0-a9.parquet    the rows of the filled global stores of an engine
     globals/tables/kind=table-0/p0-a9.sst       the same of one family, where it is large: a table file of RocksDB
     stage=0/_DONE.json                          its tasks with their files; the stage is complete when it is there
+    position.json                               where the result stands in its inputs; the run is complete then
 
 A task writes below ``_attempts``, which Spark and readers of Parquet leave out; the driver moves the files of the
 attempts that Spark counted when all tasks are done. So a file of an attempt that failed is never read.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -30,11 +31,14 @@ from uuid import uuid4
 from state.directory.file_lock import FileLock
 from state.directory.own_files import write_own
 from streams.spark.errors import RunDirConflict
+from streams.spark.position import Position
+from streams.spark.sources.ranges import OffsetRanges
 
-VERSION = 1
+VERSION = 2
 ATTEMPTS = "_attempts"
 DONE = "_DONE.json"
 RUN = "run.json"
+POSITION = "position.json"
 GLOBALS = "globals"
 INITIAL = "initial"
 
@@ -127,10 +131,22 @@ class RunDirectory:
             )
         different = [name for name in wanted if found.get(name) != wanted[name]]
         if different:
-            shown = "; ".join(_difference(name, found.get(name), wanted[name]) for name in different)
+            shown = "; ".join(_differences(found, wanted, different))
             raise RunDirConflict(
                 f"run_dir {str(self.path)!r} holds another backfill, with other {' and '.join(different)}: {shown}."
                 " Give another directory, or run(resume=False) to delete what is there"
+            )
+
+    def check_unchanged(self, run: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Makes sure that parts of what is run are the same as when it began.
+
+        :raises RunDirConflict: if they are not.
+        """
+        now = json.loads(json.dumps(now))
+        if shown := _differences(run, now, [name for name in now if run.get(name) != now[name]]):
+            raise RunDirConflict(
+                f"a history has changed while the backfill in {str(self.path)!r} ran: {'; '.join(shown)}. Its records"
+                " may be of both states: run(resume=False) when nothing is written to it any more"
             )
 
     # ------------------------------------------------------------------ content
@@ -141,6 +157,22 @@ class RunDirectory:
         :raises RunDirConflict: if it cannot be read.
         """
         return self._read_json(self.path / RUN)
+
+    def pins(self) -> dict[str, OffsetRanges]:
+        """Returns the offsets of Kafka that the run which was begun here reads, by topic."""
+        found = (self.read_run() or {}).get("inputs") or {}
+        pinned = {topic: (one.get("source") or {}).get("offsets") for topic, one in found.items()}
+        return {topic: OffsetRanges.from_json(json.dumps(one)) for topic, one in pinned.items() if one is not None}
+
+    def position(self) -> Position | None:
+        """Returns where the result stands; ``None`` if the run is not complete."""
+        found = self._read_json(self.path / POSITION)
+        return None if found is None else Position.from_json(json.dumps(found))
+
+    def finish(self, position: Position) -> None:
+        """Marks the run as complete, with where its result stands."""
+        write_own(self.path / POSITION, position.to_json())
+        _sync(self.path)
 
     def stage_path(self, stage: int) -> Path:
         """Returns the directory of a stage."""
@@ -220,7 +252,8 @@ class RunDirectory:
 
     def wipe(self) -> None:
         """Deletes the stages of an earlier run."""
-        (self.path / RUN).unlink(missing_ok=True)
+        for name in (POSITION, RUN):
+            (self.path / name).unlink(missing_ok=True)
         for path in self.path.iterdir():
             if path.name.startswith("stage=") or path.name in (GLOBALS, INITIAL):
                 shutil.rmtree(path)
@@ -242,12 +275,19 @@ def files_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(directory / name) for task in manifest["tasks"] for name in task["files"])
 
 
-def _difference(name: str, found: Any, wanted: Any) -> str:
-    """Returns the part of a setting in which two runs differ, in short."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
-        return ", ".join(f"{key} was {_short(found.get(key))}, is {_short(wanted.get(key))}" for key in keys)
-    return f"{name} was {_short(found)}, is {_short(wanted)}"
+def _differences(
+    found: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], front: str | None = None
+) -> list[str]:
+    """Returns the values in which two runs differ, each with its place below one of the names."""
+    shown = []
+    for name in names:
+        one, other, place = found.get(name), wanted.get(name), f"{front or ''}{name}"
+        if isinstance(one, dict) and isinstance(other, dict):
+            inner = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+            shown += _differences(one, other, inner, "" if front is None else f"{place}.")
+        else:
+            shown.append(f"{place} was {_short(one)}, is {_short(other)}")
+    return shown
 
 
 def _short(value: Any) -> str:

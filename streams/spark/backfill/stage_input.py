@@ -13,6 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from streams.spark.backfill.history import History
+from streams.spark.errors import OffsetGapError, PartitionMismatchError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,6 +51,31 @@ def history_rows(topic: str, history: History, *, by_offset: bool) -> InputRows:
         *(headers if history.headers else ()),
     )
     return InputRows(topic, rows, 1, by_offset, history.headers is not None)
+
+
+def first_and_last(rows: DataFrame, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """Returns the first offset of each partition of a history, and the one behind the last; runs a Spark job.
+
+    :param rows: of the history, as :class:`InputRows` has them.
+    :raises OffsetGapError: if a row has no offset.
+    :raises PartitionMismatchError: if a row has no partition.
+    """
+    from pyspark.sql import functions
+
+    seq = functions.col("seq")
+    found = rows.groupBy("pid").agg(
+        functions.min(seq).alias("first"),
+        functions.max(seq).alias("last"),
+        functions.sum(seq.isNull().cast("int")).alias("empty"),
+    )
+    begins, ends = {}, {}
+    for row in found.collect():
+        if row["pid"] is None:
+            raise PartitionMismatchError(f"a row of the history of topic {topic!r} has no partition", topic=topic)
+        if row["empty"]:
+            raise OffsetGapError(f"a row of the history of topic {topic!r} has no offset", topic=topic)
+        begins[row["pid"]], ends[row["pid"]] = row["first"], row["last"] + 1
+    return begins, ends
 
 
 def written_rows(topic: str, rows: DataFrame, writers: int) -> InputRows:

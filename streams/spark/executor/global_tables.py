@@ -124,13 +124,18 @@ def _take_over(engine: Engine, tables: Mapping[str, str], directory: Path) -> No
     files: dict[str, Path] = {}
     for number, (family, path) in enumerate(tables.items()):
         files[family] = target = directory / f"{number}.sst"
-        try:
-            if not os.access(path, os.W_OK):
-                raise PermissionError
-            os.link(path, target)
-        except OSError:  # another file system, or another owner
-            shutil.copyfile(path, target)
+        link_or_copy(path, target)
     engine.ingest(files)
+
+
+def link_or_copy(path: str, target: Path) -> None:
+    """Makes a file as a further name of another one, or as a copy where that cannot be."""
+    try:
+        if not os.access(path, os.W_OK):
+            raise PermissionError
+        os.link(path, target)
+    except OSError:  # another file system, or another owner
+        shutil.copyfile(path, target)
 
 
 def _load(engine: Engine, files: Iterable[str]) -> None:

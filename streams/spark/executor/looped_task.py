@@ -126,7 +126,8 @@ class LoopedTask:
             checksums, state = self._output.write_state(runner)
             read = inputs.get(partition)
             first = number == self._job.subtopologies[0]
-            report = report_of(runner, attempt, checksums, {**self._counts[number, partition], **state})
+            begins = {} if read is None else read.begins
+            report = report_of(runner, attempt, checksums, {**self._counts[number, partition], **state}, begins)
             rows, gaps = (read.rows, read.gaps) if first and read is not None else (0, 0)
             reports.append({**report, "rows": rows, "gaps": gaps, "files": []})
         reports[0]["files"] = self._output.finish()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from streams.runtime.processing.punctuations import Grids
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.shipped_topology import ShippedTopology
 
@@ -23,16 +25,27 @@ class JobInput:
     """Whether the times of the history are integers whose unit is not said."""
 
 
+class TaskTimes(NamedTuple):
+    """The times with which a task begins, as the report of an earlier one has them."""
+
+    partitions: Mapping[str, int]
+    """The largest timestamp of each input topic, in ms."""
+    processors: Mapping[str, int]
+    """The times of the operators, in ms."""
+    punctuations: Grids
+    """The punctuations of the processors."""
+
+
 @dataclass(frozen=True)
 class EarlierState:
     """The state at the end of an earlier backfill, with which the tasks of a stage begin."""
 
-    changelogs: Mapping[str, str]
-    """The changelog of each store as it is called there, by the one here."""
+    changelogs: Mapping[int, Mapping[str, str]]
+    """For each subtopology the changelog of each store as it is called there, by the one here."""
     files: tuple[str, ...]
     """Files with rows of changelogs; the name of each begins with the number of the Spark task that wrote it."""
-    times: Mapping[tuple[int, int], tuple[Mapping[str, int], Mapping[str, int]]]
-    """Times of the input topics and of the operators, by subtopology and partition."""
+    times: Mapping[tuple[int, int], TaskTimes]
+    """Times by subtopology and partition."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
-from streams.spark.executor.stage_job import StageJob
+from streams.spark.executor.stage_job import StageJob, TaskTimes
 from streams.spark.executor.task_errors import Batches, report_of, reporting
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
@@ -100,7 +100,7 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
         runner.commit()
         write()
         checksums, state = output.write_state(runner)
-        report = report_of(runner, attempt, checksums, {**counts, **state})
+        report = report_of(runner, attempt, checksums, {**counts, **state}, rows.begins)
         return {**report, "rows": rows.rows, "gaps": rows.gaps, "files": output.finish()}
     finally:
         runner.close()
@@ -109,11 +109,11 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
 def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
     earlier = job.earlier
     state: dict[str, Any] = {}
-    times: tuple[Mapping[str, int], Mapping[str, int]] = {}, {}
+    times = TaskTimes({}, {}, {})
     if earlier is not None:
         own = f"p{partition}-"
         files = [name for name in earlier.files if job.looped or os.path.basename(name).startswith(own)]
-        for topic, there in earlier.changelogs.items():
+        for topic, there in earlier.changelogs.get(subtopology, {}).items():
             state[topic] = (row[:4] for row in rows_of_files(files, there, partition))
         times = earlier.times.get((subtopology, partition), times)
     return RunnerOptions(
@@ -124,8 +124,9 @@ def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
         event_time=job.wall_clock == "event-time",
         filled_globals=None if job.global_tables is None else job.global_tables.opening,
         state=state,
-        partition_times=times[0],
-        processor_times=times[1],
+        partition_times=times.partitions,
+        processor_times=times.processors,
+        punctuations=times.punctuations,
         buffer_bytes=job.commit_bytes,
     )
 

@@ -75,12 +75,17 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def report_of(
-    runner: TaskRunner, attempt: int, checksums: Mapping[str, str], counts: Mapping[str, int]
+    runner: TaskRunner,
+    attempt: int,
+    checksums: Mapping[str, str],
+    counts: Mapping[str, int],
+    begins: Mapping[str, int],
 ) -> dict[str, Any]:
     """Returns what a task did, and what a live task needs to go on where it stopped.
 
     :param checksums: of the rows of each changelog (`streams.spark.executor.task_output`).
     :param counts: records of sinks by topic, and rows of changelogs.
+    :param begins: the offset of the first record of each topic that was read.
     """
     return {
         "partition": runner.partition,
@@ -92,6 +97,8 @@ def report_of(
         "partition_times": runner.partition_times(),
         "processor_times": runner.processor_times(),
         "positions": runner.positions(),
+        "begins": dict(begins),
+        "punctuations": runner.punctuations(),
         "dropped": runner.dropped_records,
     }
 

@@ -45,6 +45,8 @@ class TaskInput:
         self.gaps = 0
         """Holes between offsets."""
         self.rows = 0
+        self.begins: dict[str, int] = {}
+        """The offset of the first record of each topic."""
 
     def columns(self, batch: pa.RecordBatch) -> Iterator[InputColumns]:
         """Yields the records of each input.
@@ -142,6 +144,7 @@ class TaskInput:
             row = int(np.argmax(steps < 1))
             self._raise_offset(number, int(offsets[row]), "two rows of the history have the same offset")
         self.gaps += int((steps > 1).sum())
+        self.begins.setdefault(self._job.inputs[number].topic, int(offsets[0]))
         self._next[number] = int(offsets[-1]) + 1
         return offsets.tolist()  # type: ignore[no-any-return]
 

@@ -40,10 +40,10 @@ from streams.spark.handover.plan import (
     HandoverPlan,
     PlannedChangelog,
     check_run,
+    check_topics,
     committed_offsets,
     complete_cut,
     cut_of,
-    has_offsets,
     kept_topics,
     lost_by_time,
     name_in_run,
@@ -53,6 +53,7 @@ from streams.spark.handover.published_outputs import OutputPublisher
 from streams.spark.handover.report import HandoverReport, StoreHandover
 from streams.spark.handover.rows import Sender, Sum, live_rows, sums_in_kafka
 from streams.spark.handover.snapshots import SnapshotWriter
+from streams.spark.position import has_offsets
 
 log = logging.getLogger("streams.spark")
 
@@ -292,6 +293,7 @@ class _Bootstrap:
 
     def _check_cut(self) -> None:
         places = self._plan.sources
+        check_topics(self._run, self._cut, self._cluster.admin.topic_ids({place.topic for place in places}))
         reader = self._cluster.reader
         begins, ends = reader.beginning_offsets(places), reader.end_offsets(places)
         for place in places:
@@ -310,14 +312,43 @@ class _Bootstrap:
                     **where,
                 )
         self._check_gaps(begins)
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        """Refuses a cut by time that would leave rows of a table out.
+
+        Of a table whose changelog is its source topic, workers restore what is before the cut. A record of the history
+        that lies behind it, because one of a later time came first, would be in neither.
+        """
+        tables = {one.changelogs[store]: store for one in self._plan.tasks for store in one.source_changelogs}
+        before_ms = self._cut.skip_before_ms
+        if before_ms is None or not tables:
+            return
+        ranges = {
+            place: (at, self._cut.until_offsets[place])
+            for place, at in self._cut.offsets.items()
+            if place.topic in tables and at < self._cut.until_offsets.get(place, 0)
+        }
+        for message in read_ranges(self._cluster.reader, ranges):
+            if message.timestamp()[1] < before_ms:
+                store = tables[message.topic()]
+                raise errors.CutError(
+                    f"the record at offset {message.offset()} of {message.topic()}-{message.partition()} is earlier"
+                    f" than the cut by time, and comes after one that is later: store {store!r}, whose changelog is"
+                    " this topic, would lose it. Use a cut by offsets (Cut.at_end), or run the application and the"
+                    " backfill with topology.optimization=none",
+                    store=store,
+                    topic=message.topic(),
+                    partition=message.partition(),
+                    offset=message.offset(),
+                )
 
     def _check_gaps(self, begins: Mapping[TopicPartition, int]) -> None:
         """Refuses committed records between the end of the history and the cut, where Kafka still has them."""
         ranges = {}
         for place in self._plan.sources:
-            task = self._run.reader_of(place)
-            if task is not None and has_offsets(self._run, place.topic) and self._cut.skip_before_ms is None:
-                position = max(task.positions.get(place.topic, 0), begins[place])
+            if has_offsets(self._run.run, place.topic) and self._cut.skip_before_ms is None:
+                position = max(self._run.position.read_to(place), begins[place])
                 ranges[place] = position, self._cut.offsets[place]
         for message in read_ranges(self._cluster.reader, ranges):
             cut = self._cut.offsets[TopicPartition(message.topic(), message.partition())]

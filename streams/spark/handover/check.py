@@ -17,8 +17,9 @@ from streams.kafka.record_ranges import read_ranges
 from streams.runtime.start.start_guard import PlannedTask, check_changelogs, check_complete, check_handed_over
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import FinishedRun
-from streams.spark.handover.plan import HandoverPlan, has_offsets, lost_by_time, plan_handover
+from streams.spark.handover.plan import HandoverPlan, lost_by_time, plan_handover
 from streams.spark.handover.report import HandoverReport, StoreHandover
+from streams.spark.position import has_offsets
 
 
 def check_handover(
@@ -73,12 +74,11 @@ def progress_beside(
     run = FinishedRun(run_dir)
     with Cluster(config, clients, read_only=True) as cluster:
         plan = plan_handover(cluster, topology_of(topology, cluster.config), run.application_id)
-        places = [place for place in plan.sources if has_offsets(run, place.topic)]
+        places = [place for place in plan.sources if has_offsets(run.run, place.topic)]
         committed, begins = cluster.reader.committed(places), cluster.reader.beginning_offsets(places)
         found = []
         for place in places:
-            task = run.reader_of(place)
-            ended = 0 if task is None else task.positions.get(place.topic, 0)
+            ended = run.position.read_to(place)
             offset = committed[place].offset if place in committed else None
             low, high = sorted((max(ended, begins[place]), max(offset or 0, begins[place])))
             if low < high and next(read_ranges(cluster.reader, {place: (low, high)}), None) is not None:

@@ -56,12 +56,14 @@ class Cut:
     :param partition_times: the largest timestamp before each offset in ms, where it is known.
     :param skip_before_ms: the time of a cut by time, in ms; ``None`` for a cut by offsets.
     :param until_offsets: the end of each partition when a cut by time was made.
+    :param topic_ids: the ids of the topics, where the cluster was asked: a topic that is made again has another.
     """
 
     offsets: Mapping[TopicPartition, int]
     partition_times: Mapping[TopicPartition, int] = field(default_factory=lambda: MappingProxyType({}))
     skip_before_ms: int | None = None
     until_offsets: Mapping[TopicPartition, int] = field(default_factory=lambda: MappingProxyType({}))
+    topic_ids: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         for name in ("offsets", "partition_times", "until_offsets"):
@@ -83,7 +85,8 @@ class Cut:
         :raises CutError: if a topic does not exist.
         """
         with Cluster(config, clients, read_only=True) as cluster:
-            return Cut(cluster.reader.end_offsets(_partitions(cluster, topics)))
+            ids = cluster.admin.topic_ids(topics)
+            return Cut(cluster.reader.end_offsets(_partitions(cluster, topics)), topic_ids=ids)
 
     @staticmethod
     def at_time(
@@ -103,11 +106,11 @@ class Cut:
         """
         refuse_other_unit(timestamp_ms, "the time of the cut is", "give ms")
         with Cluster(config, clients, read_only=True) as cluster:
-            partitions = _partitions(cluster, topics)
+            partitions, ids = _partitions(cluster, topics), cluster.admin.topic_ids(topics)
             ends = cluster.reader.end_offsets(partitions)
             found = cluster.reader.offsets_for_time(dict.fromkeys(partitions, timestamp_ms))
             offsets = {place: min(offset, ends[place]) for place, offset in found.items()}
-            return Cut(offsets, skip_before_ms=timestamp_ms, until_offsets=ends)
+            return Cut(offsets, skip_before_ms=timestamp_ms, until_offsets=ends, topic_ids=ids)
 
     @staticmethod
     def of(histories: Mapping[str, NumberedHistory]) -> Cut:
@@ -139,6 +142,7 @@ class Cut:
                 "partition_times": _by_topic(self.partition_times),
                 "skip_before_ms": self.skip_before_ms,
                 "until_offsets": _by_topic(self.until_offsets),
+                "topic_ids": dict(self.topic_ids),
             }
         )
 
@@ -157,6 +161,7 @@ class Cut:
                 _flat(found["partition_times"]),
                 None if found["skip_before_ms"] is None else int(found["skip_before_ms"]),
                 _flat(found["until_offsets"]),
+                {str(topic): str(given) for topic, given in found.get("topic_ids", {}).items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CutError(f"this is not the text of a cut ({type(error).__name__}: {error}): {text[:80]!r}") from error

@@ -7,12 +7,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.spark.errors import BackfillMismatchError
+from streams.spark.position import Position, end_of_run
 
 BATCH_ROWS = 10_000
 
@@ -94,6 +96,25 @@ class FinishedRun:
         text = json.dumps([self.run, done], sort_keys=True)
         self.run_id = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         """The identity of what the backfill wrote: the same directory always has the same, another run another."""
+
+    @cached_property
+    def position(self) -> Position:
+        """Where the backfill stands in its inputs.
+
+        :raises BackfillMismatchError: if the file with it cannot be read.
+        """
+        found = _read_json(self.path / "position.json")
+        if found is not None:
+            return Position.from_json(json.dumps(found))
+        reports = [
+            {
+                "partition": task.partition,
+                "partition_times": task.partition_times,
+                "positions": task.positions,
+            }
+            for task in self.tasks
+        ]
+        return end_of_run(self.run, reports)
 
     def tasks_of(self, topic: str) -> dict[int, FinishedTask]:
         """Returns the task of each partition that wrote a changelog."""

@@ -30,6 +30,7 @@ from streams.spark.errors import BackfillMismatchError, CutError, HistoryBeyondC
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
 from streams.spark.handover.finished_run import FinishedRun
+from streams.spark.position import has_offsets
 
 
 @dataclass(frozen=True)
@@ -241,18 +242,13 @@ def cut_of(run: FinishedRun) -> Cut:
     given = run.run.get("cut")
     if given is not None:
         return Cut.from_json(given if isinstance(given, str) else json.dumps(given))
-    offsets = {
-        TopicPartition(topic, task.partition): position
-        for task in run.tasks
-        for topic, position in task.positions.items()
-        if has_offsets(run, topic)
-    }
+    offsets = run.position.offsets()
     if not offsets:
         raise CutError(
             f"the backfill in {str(run.path)!r} has no cut, and its history has no offsets: say where live workers"
             " begin, bootstrap(..., cut=Cut.at_time(...)) with the time at which the history ends"
         )
-    return Cut(offsets)
+    return Cut(offsets, topic_ids=run.position.topic_ids())
 
 
 def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool) -> Cut:
@@ -263,15 +259,14 @@ def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool)
     :raises HistoryBeyondCutError: if the backfill has processed more than is before the cut.
     """
     absent = [place for place in plan.sources if place not in cut.offsets]
-    if absent and (given or not all(has_offsets(run, place.topic) for place in absent)):
+    if absent and (given or not all(has_offsets(run.run, place.topic) for place in absent)):
         raise CutError(
             f"the cut has no offset for {', '.join(map(str, absent[:5]))}: make it of all topics that the topology"
             " reads, with the partitions that they have now"
         )
     for place in plan.sources:
-        task = run.reader_of(place)
-        position = None if task is None or not has_offsets(run, place.topic) else task.positions.get(place.topic)
-        if cut.skip_before_ms is None and position is not None and position > cut.offsets.get(place, 0):
+        position = run.position.read_to(place)
+        if cut.skip_before_ms is None and position > cut.offsets.get(place, 0):
             raise HistoryBeyondCutError(
                 f"the backfill has processed {place} up to offset {position}, and the cut is {cut.offsets.get(place)}:"
                 " live workers would process records a second time. Run the backfill with this cut",
@@ -279,20 +274,24 @@ def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool)
                 partition=place.partition,
                 offset=position,
             )
-    filled = {**dict.fromkeys(absent, 0), **cut.offsets}
-    return Cut(filled, cut.partition_times, cut.skip_before_ms, cut.until_offsets)
+    return replace(cut, offsets={**dict.fromkeys(absent, 0), **cut.offsets})
 
 
-def has_offsets(run: FinishedRun, topic: str) -> bool:
-    """Returns whether the positions of a backfill in a topic are offsets of Kafka.
+def check_topics(run: FinishedRun, cut: Cut, now: Mapping[str, str]) -> None:
+    """Refuses topics that were made again since the cut or the backfill.
 
-    In the order of time, a backfill numbers the records itself.
+    :param now: the ids of the topics in the cluster.
+    :raises CutError: if one was.
     """
-    inputs, options = run.run.get("inputs"), run.run.get("options")
-    if isinstance(options, Mapping) and options.get("order") == "time":
-        return False
-    history = inputs.get(topic) if isinstance(inputs, Mapping) else None
-    return isinstance(history, Mapping) and history.get("offset") is not None
+    for what, ids in (("the cut", cut.topic_ids), ("the backfill", run.position.topic_ids())):
+        for topic, given in ids.items():
+            if now.get(topic, given) != given:
+                raise CutError(
+                    f"topic {topic!r} was deleted and made again since {what} was made (its id was {given}, it is"
+                    f" {now[topic]}): offsets of the two mean other records. Make a new cut, and run the backfill over"
+                    " the history of the topic that is there",
+                    topic=topic,
+                )
 
 
 def committed_offsets(
@@ -318,7 +317,7 @@ def committed_offsets(
         }
         source = name_in_run(task_plan, place.topic, run.application_id)
         task = run.reader_of(TopicPartition(source, place.partition))
-        time = cut.partition_times.get(place, -1) if task is None else task.partition_times[source]
+        time = cut.partition_times.get(place, NO_TIMESTAMP) if task is None else task.partition_times[source]
         times = {} if task is None else task.processor_times
         metadata = TopicPartitionMetadata(
             time, times, ids.get(place.topic), frozenset(marks), None, cut.skip_rule(place), run.run_id
