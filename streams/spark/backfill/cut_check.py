@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from processor_api.task_id import TopicPartition
+from streams.spark.backfill.engine import Engine, InputRows
 from streams.spark.backfill.history import History
 from streams.spark.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
 from streams.spark.handover.cut import Cut
@@ -19,8 +20,7 @@ def check_cut(
     """Refuses histories that have records behind the cut, and pinned offsets that end before it.
 
     Whether a history that is no range of Kafka's offsets lacks records before the cut is known in Kafka only:
-    transactions leave offsets without records. A bootstrap finds it. Of a cut by time, one Spark job for each topic
-    reads the times.
+    transactions leave offsets without records. A bootstrap finds it.
 
     :param batches: what is read of each topic.
     :param counts: the number of partitions of each topic.
@@ -30,14 +30,31 @@ def check_cut(
     """
     for topic, history in histories.items():
         _check_places(cut, topic, range(counts[topic]))
-        if cut.skip_before_ms is not None:
-            _check_time(cut.skip_before_ms, topic, history)
-            continue
         pinned = history.pinned()
         if pinned is not None:
             _check_pinned(cut, topic, pinned)
         else:
             _check_ends(cut, {TopicPartition(topic, number): end for number, end in batches[topic].ends.items()})
+
+
+def check_cut_by_time(cut: Cut, rows: Mapping[str, InputRows], counts: Mapping[str, int], engine: Engine) -> None:
+    """Refuses histories that have records of the time of a cut or later; a job for each topic reads the times.
+
+    :param counts: the number of partitions of each topic.
+    :raises CutError: if the cut does not have the partitions of a topic.
+    :raises HistoryBeyondCutError: if live workers would process records a second time.
+    """
+    assert cut.skip_before_ms is not None
+    for topic, one in rows.items():
+        _check_places(cut, topic, range(counts[topic]))
+        latest = engine.latest_time(one)
+        if latest is not None and latest >= cut.skip_before_ms:
+            raise HistoryBeyondCutError(
+                f"the history of topic {topic!r} has a record of time {latest}, and the cut is at"
+                f" {cut.skip_before_ms}: live workers would process it a second time. Leave records from that time on"
+                " out of the history",
+                topic=topic,
+            )
 
 
 def raised(cut: Cut, position: Position, batches: Mapping[str, Batch]) -> Cut:
@@ -71,18 +88,6 @@ def _check_places(cut: Cut, topic: str, partitions: Collection[int]) -> None:
         raise CutError(
             f"the cut has {len(found)} partitions of topic {topic!r}, and the backfill {len(wanted)}: make the cut of"
             " all topics that the topology reads, and give the partition counts that they have in Kafka",
-            topic=topic,
-        )
-
-
-def _check_time(time_ms: int, topic: str, history: History) -> None:
-    from pyspark.sql import functions
-
-    latest = history.df.agg(functions.max(history.time_column())).collect()[0][0]
-    if latest is not None and latest >= time_ms:
-        raise HistoryBeyondCutError(
-            f"the history of topic {topic!r} has a record of time {latest}, and the cut is at {time_ms}: live workers"
-            " would process it a second time. Leave records from that time on out of the history",
             topic=topic,
         )
 

@@ -5,7 +5,7 @@ Tables are written as the rows of changelogs first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from difflib import get_close_matches
 from functools import reduce
@@ -21,12 +21,13 @@ from streams.config import StreamsConfig
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.runner.task_runner import kept_stores
 from streams.spark import errors
+from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import HEADERS, History
 from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stages import Stage
 from streams.spark.executor.rows import COLUMNS, RowWriter
 from streams.spark.executor.stage_job import EarlierState, TaskTimes
-from streams.spark.executor.task_errors import Batches, reporting
+from streams.spark.executor.task_errors import Batches
 from streams.spark.rows.store_layouts import table_layout
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class GivenTable:
             history.column("value", "binary").alias("value"),
             history.time_column().alias("ts"),
             history.column("headers", HEADERS).alias("headers"),
+            functions.lit(0).alias("upstream"),
+            functions.lit(0).cast("bigint").alias("seq"),
         )
 
     def _key(self) -> str:
@@ -130,16 +133,14 @@ def given_tables(
     return found
 
 
-def given_rows(tables: list[GivenTable]) -> DataFrame:
-    """Returns the rows of all tables, each partition in the task of its number."""
-    from pyspark.sql import functions
-
+def given_rows(tables: list[GivenTable]) -> InputRows:
+    """Returns the rows of all tables."""
     together = reduce(lambda first, second: first.unionByName(second), [one.rows() for one in tables])
-    return together.repartitionById(max(one.partitions for one in tables), functions.col("pid"))
+    return InputRows("the initial state", together, 1, True, True)
 
 
-def write_given_rows(tables: Mapping[str, int], attempts: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function that Spark's ``mapInArrow`` runs to write the rows of changelogs.
+def write_given_rows(tables: Mapping[str, int], attempts: str) -> Attempt:
+    """Returns the function of the tasks that write the rows of changelogs.
 
     :param tables: the number of partitions of each changelog.
     :param attempts: the directory in which each attempt makes its own.
@@ -159,7 +160,7 @@ def write_given_rows(tables: Mapping[str, int], attempts: str) -> Callable[[Batc
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
         return [{"partition": partition, "attempt": attempt, "files": files, "counts": counts}]
 
-    return reporting(write)
+    return write
 
 
 def _check(rows: pa.RecordBatch, topic: str, partition: int, count: int) -> None:

@@ -5,8 +5,7 @@ The records of the topics that fill them are written once too, in order, and rea
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -23,11 +22,12 @@ from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.threads.gc_tuning import relax_collector
+from streams.spark.backfill.engine import Attempt
 from streams.spark.executor.global_tables import link_or_copy
 from streams.spark.executor.rows import COLUMNS, RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.stage_task import local_directory
-from streams.spark.executor.task_errors import Batches, reporting
+from streams.spark.executor.task_errors import Batches
 from streams.spark.executor.task_input import check_unit, rows_of_files
 
 WRITE_ROWS = 10_000
@@ -48,14 +48,9 @@ class FillingJob:
     """Bytes of rows for RocksDB up to which tasks hold them in memory."""
 
 
-def fill_globals(job: FillingJob) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function that Spark's ``mapInArrow`` runs, in one task and on rows that it does not read."""
-
-    def attempt(_: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
-        deque(batches, 0)
-        return [run_filling(job, attempt)]
-
-    return reporting(attempt)
+def fill_globals(job: FillingJob) -> Attempt:
+    """Returns the function of the task that fills global stores."""
+    return lambda _, attempt, batches: [run_filling(job, attempt)]
 
 
 def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:
@@ -128,10 +123,8 @@ class _FilledOutput:
         self._writer.close()
 
 
-def write_global_rows(
-    topic: str, attempts: str, *, has_offsets: bool, guesses_unit: bool = False
-) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
+def write_global_rows(topic: str, attempts: str, *, has_offsets: bool, guesses_unit: bool = False) -> Attempt:
+    """Returns the function of the task that writes the rows of one topic.
 
     :param attempts: the directory in which each attempt makes its own.
     :param has_offsets: whether the rows have offsets, of which the report says where they begin and end.
@@ -152,7 +145,7 @@ def write_global_rows(
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
         return [{"partition": 0, "attempt": attempt, "files": files, "rows": count, "places": list(places.values())}]
 
-    return reporting(write)
+    return write
 
 
 def _note_places(topic: str, batch: pa.RecordBatch, places: dict[int, dict[str, Any]], *, has_offsets: bool) -> None:

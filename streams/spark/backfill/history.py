@@ -268,3 +268,11 @@ def _plan_of(df: DataFrame) -> str:
 def _quoted(column: str) -> str:
     """Returns a column's name in a form that may have dots in it."""
     return "`" + column.replace("`", "``") + "`"
+
+
+def order_by_time(history: History, order: str) -> bool:
+    """Whether the rows of a history are processed in the order of their timestamps.
+
+    :param order: ``"offset"``, ``"time"``, or ``"auto"``: by offset where the history has offsets.
+    """
+    return order == "time" or (order != "offset" and history.offset is None)

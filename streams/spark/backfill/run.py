@@ -7,10 +7,11 @@ that partition, in the order in which live would have read them.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -23,22 +24,14 @@ from streams.kafka.topics.internal import internal_topic_counts
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.runner.task_runner import kept_stores
 from streams.spark.backfill.continuing import Continuation, Reading, continuation
-from streams.spark.backfill.cut_check import check_cut, raised
+from streams.spark.backfill.cut_check import check_cut, check_cut_by_time, raised
+from streams.spark.backfill.engine import Attempt, Engine, InputRows, noted
 from streams.spark.backfill.given_state import GivenTable, earlier_state, given_rows, given_tables, write_given_rows
 from streams.spark.backfill.global_filling import FillingJob, earlier_global_rows, fill_globals, write_global_rows
-from streams.spark.backfill.history import History
-from streams.spark.backfill.prepared_history import Preparation, prepared
-from streams.spark.backfill.progress import progress_of
-from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
+from streams.spark.backfill.history import History, order_by_time
+from streams.spark.backfill.prepared_history import Preparation
+from streams.spark.backfill.result import BackfillResult, StageReport, stage_report
 from streams.spark.backfill.run_directory import RunDirectory, files_of
-from streams.spark.backfill.stage_input import (
-    InputRows,
-    first_and_last,
-    history_rows,
-    order_by_time,
-    placed_rows,
-    written_rows,
-)
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
@@ -46,15 +39,16 @@ from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.loops import loop_of, topics_that_go_round
 from streams.spark.executor.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
-from streams.spark.executor.stage_task import run_missing_tasks, run_stage_task
-from streams.spark.executor.task_errors import error_of
+from streams.spark.executor.stage_task import run_attempt
 from streams.spark.handover.cut import Cut
 from streams.spark.position import Batch, Position, end_of_run, identity
-from streams.spark.session import check_version, check_workers, is_connect
+from streams.spark.session import is_connect
 from streams.spark.sources.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("streams.spark")
 
 Order = Literal["auto", "offset", "time"]
 
@@ -188,6 +182,12 @@ class Backfill:
         return RunDirectory(self.run_dir)
 
     @cached_property
+    def _engine(self) -> Engine:
+        from streams.spark.backfill.spark_engine import SparkEngine
+
+        return SparkEngine(self.spark)
+
+    @cached_property
     def _shipped(self) -> ShippedTopology:
         return ship(self.topology, self.application_id, self.config, dead_letters=self.on_error == "dead_letter")
 
@@ -254,8 +254,7 @@ class Backfill:
             return Batch(source, begins, {one.partition: one.end for one in ranges})
         if not self._has_offsets(topic):
             return Batch(source)
-        places = self._history_rows(topic, self._counts().get(topic)).rows
-        return Batch(source, *first_and_last(places, topic))
+        return Batch(source, *self._engine.first_and_last(self._history_rows(topic, self._counts().get(topic))))
 
     @cached_property
     def _continued(self) -> Continuation:
@@ -281,8 +280,11 @@ class Backfill:
             return None
         histories = {topic: one for topic, one in self._histories.items() if topic not in self._filling}
         cut = raised(self.cut, self._begin, self._batches) if self._begin.topics else self.cut
-        by_time = self.cut.skip_before_ms is not None
-        check_cut(cut, histories, {} if by_time else self._batches, self._counts())
+        if cut.skip_before_ms is None:
+            check_cut(cut, histories, self._batches, self._counts())
+        else:
+            rows = {topic: self._history_rows(topic, None) for topic in histories}
+            check_cut_by_time(cut, rows, self._counts(), self._engine)
         return cut.to_json()
 
     @property
@@ -379,8 +381,7 @@ class Backfill:
         if not resume:
             self._forget()
         plan = self.plan()
-        check_version(self.spark)
-        check_workers(self.spark)
+        self._engine.check()
         started_ms = self._directory.begin(self._wanted(plan), resume=resume, now_ms=self._clock.time_ms())
         try:
             initial = self._initial_files(plan.stages)
@@ -469,7 +470,7 @@ class Backfill:
         def make() -> dict[str, Any]:
             counts = {one.topic: one.partitions for one in tables}
             write = write_given_rows(counts, str(self._directory.attempts_path(path)))
-            return {"tasks": self._reports(given_rows(tables), write, "the initial state", max(counts.values()))}
+            return {"tasks": self._run(write, "the initial state", max(counts.values()), [given_rows(tables)])}
 
         files = files_of(path, self._directory.once(path, make))
         given = {one.topic: one.topic for one in tables}
@@ -481,12 +482,12 @@ class Backfill:
         path = self._directory.global_path(number)
 
         def make() -> dict[str, Any]:
-            rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
+            rows = [self._history_rows(topic, None)]
             attempts = self._directory.attempts_path(path)
             write = write_global_rows(
                 topic, str(attempts), has_offsets=self._has_offsets(topic), guesses_unit=self.inputs[topic].guesses_unit
             )
-            tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
+            tasks = self._run(write, f"global topic {topic!r}", 1, rows, in_one_task=True)
             given = self.initial_state
             if isinstance(given, BackfillResult) and topic not in self._continued.whole:
                 tasks = [*earlier_global_rows(given.global_files(topic), attempts), *tasks]
@@ -507,8 +508,7 @@ class Backfill:
                 attempts=str(self._directory.attempts_path(path)),
                 start_ms=0 if self.wall_clock == "event-time" else started_ms,
             )
-            tasks = self._reports(self.spark.range(0, 1, 1, 1), fill_globals(job), "the global tables", 1)
-            return {"id": uuid4().hex, "tasks": tasks}
+            return {"id": uuid4().hex, "tasks": self._run(fill_globals(job), "the global tables", 1)}
 
         return GlobalTables.of(path, self._directory.once(path, make))
 
@@ -521,15 +521,15 @@ class Backfill:
         started_ms: int,
     ) -> StageReport:
         path = self._directory.stage_path(stage.number)
-        self._directory.clear(path)
+        kept = self._directory.finished(path)
         begin = self._clock.monotonic()
         inputs = [self._input_rows(one, reports) for one in stage.inputs]
         given = self.initial_state
         earlier = earlier_state(given, stage) if isinstance(given, BackfillResult) else initial
         job = replace(self._job(stage, inputs), global_tables=tables, started_ms=started_ms, earlier=earlier)
-        rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
-        tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
-        tasks += self._run_missing(stage, job, tasks)
+        attempt = noted(partial(run_attempt, job), job.attempts)
+        what, in_one_task = f"stage {stage.number}", bool(stage.looped)
+        tasks = self._run(attempt, what, stage.spark_tasks, inputs, in_one_task=in_one_task, kept=kept)
         self._check_read_again(stage, tasks)
         manifest = {
             "stage": stage.number,
@@ -539,14 +539,26 @@ class Backfill:
         }
         return stage_report(self._directory.complete(path, manifest), resumed=False)
 
-    def _run_missing(self, stage: Stage, job: StageJob, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Runs the tasks that Spark left out: of an input that it knows to be empty it makes no tasks at all."""
-        done = {0 for _ in tasks} if stage.looped else {task["partition"] for task in tasks}
-        missing = frozenset(range(stage.spark_tasks)) - done
-        if not missing:
-            return []
-        rows = self.spark.range(0, stage.spark_tasks, 1, stage.spark_tasks)
-        return self._reports(rows, run_missing_tasks(job, missing), f"stage {stage.number}", stage.spark_tasks)
+    def _run(
+        self,
+        attempt: Attempt,
+        what: str,
+        tasks: int,
+        inputs: Sequence[InputRows] = (),
+        *,
+        in_one_task: bool = False,
+        kept: Mapping[int, list[dict[str, Any]]] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Runs tasks, and returns their reports by partition.
+
+        :param kept: the reports of tasks that an earlier run has finished.
+        """
+        kept = kept or {}
+        if kept:
+            log.info("backfill: %s goes on, %d of %d tasks are done", what, len(kept), tasks)
+        found = [report for reports in kept.values() for report in reports]
+        found += self._engine.run(attempt, what, tasks, inputs, in_one_task=in_one_task, done=frozenset(kept))
+        return sorted(found, key=lambda task: (task["partition"], task.get("subtopology")))
 
     def _check_read_again(self, stage: Stage, tasks: list[dict[str, Any]]) -> None:
         """Refuses records for topics that the topology reads and that only a function named: no stage reads them."""
@@ -565,7 +577,7 @@ class Backfill:
         files = [name for task in report.tasks for name in task["files"] if name.startswith("kind=record/")]
         root = self._directory.stage_path(one.stage)
         writers = sum(one.topic in task["counts"] for task in report.tasks)
-        return written_rows(one.topic, read_rows(self.spark, [str(root / name) for name in files]), max(1, writers))
+        return self._engine.written_rows(one.topic, [str(root / name) for name in files], max(1, writers))
 
     def _history_rows(self, topic: str, partitions: int | None) -> InputRows:
         """Returns the rows of a history as bytes.
@@ -573,17 +585,15 @@ class Backfill:
         :param partitions: how many the topic has; ``None`` if it does not matter where a record is.
         """
         history = self._histories[topic]
+        found = self._engine.history_rows(topic, history, by_offset=self._by_offset(topic))
         if "_continued" in self.__dict__ and topic in self._continued.applied:
-            history = replace(history, df=history.df.limit(0))
-        found = history_rows(topic, history, by_offset=self._by_offset(topic))
+            found = self._engine.none_of(found)
         place = history.partition is None and partitions is not None
         check = history.check_keys and history.partition is not None and partitions is not None
         if history.encoded and not place and not check:
             return found
         job = Preparation(self._shipped, topic, partitions or 1, not history.encoded, place, check)
-        columns = [f"`{name}` {kind}" for name, kind in found.rows.dtypes if name not in ("key", "value")]
-        schema = ", ".join([*columns, "key binary", "value binary"])
-        return replace(found, rows=found.rows.mapInArrow(prepared(job), schema))
+        return self._engine.prepared(found, job)
 
     def _job(self, stage: Stage, inputs: list[InputRows]) -> StageJob:
         counts = self._counts()
@@ -620,17 +630,6 @@ class Backfill:
         read = {one.topic for stage in stages for one in stage.inputs if one.stage is not None}
         looped = {topic for stage in stages for topic in stage.looped}
         return frozenset({*read, *looped, dead_letter_topic(self.application_id)})
-
-    def _reports(self, rows: DataFrame, run: Callable[[Any], Any], what: str, tasks: int) -> list[dict[str, Any]]:
-        """Runs a function over rows in Spark and returns what its tasks report, by partition."""
-        try:
-            with progress_of(self.spark, what, tasks):
-                found = rows.mapInArrow(run, "report string").collect()
-        except Exception as error:
-            raise error_of(error, f"{what} of the backfill") from error
-        return sorted(
-            (json.loads(row[0]) for row in found), key=lambda task: (task["partition"], task.get("subtopology"))
-        )
 
 
 def _of_plan(plan: TaskPlan, topics: Mapping[str, str]) -> dict[str, str]:

@@ -210,8 +210,25 @@ class RunDirectory:
                         )
         return found
 
+    def finished(self, directory: Path) -> dict[int, list[dict[str, Any]]]:
+        """Returns the reports of the tasks that an incomplete part of the run has finished, by the number of the task;
+        deletes all else that it left."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for path in sorted((directory / ATTEMPTS).glob("*/*.json")):
+            one = self._read_json(path) or {}
+            files = [path.parent / name for task in one["reports"] for name in task["files"]]
+            if all(file.is_file() for file in files):
+                found[one["number"]] = [{**task, "run": path.parent.name} for task in one["reports"]]
+        if not found:
+            self.clear(directory)
+            return found
+        for path in directory.iterdir():
+            if path.name != ATTEMPTS:
+                shutil.rmtree(path)
+        return found
+
     def clear(self, directory: Path) -> None:
-        """Deletes what an incomplete stage left."""
+        """Deletes what an incomplete part of the run left."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -232,9 +249,10 @@ class RunDirectory:
         :param manifest: has the tasks; the files of each are paths below the directory of the attempts.
         :returns: the same with the places of the files.
         """
-        attempts = self.attempts_path(directory)
         tasks = []
-        for task in manifest["tasks"]:
+        for given in manifest["tasks"]:
+            task = dict(given)
+            attempts = directory / ATTEMPTS / task.pop("run", self.run_id)
             files = []
             for name in task["files"]:
                 written = Path(name)

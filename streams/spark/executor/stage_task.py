@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob, TaskTimes
-from streams.spark.executor.task_errors import Batches, report_of, reporting
+from streams.spark.executor.task_errors import Batches, report_of
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
 
@@ -31,31 +29,6 @@ def local_directory() -> Path:
     """Returns the directory for a task's stores: Spark's own, which it cleans after executors that were killed."""
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return Path(local or tempfile.gettempdir())
-
-
-def run_stage_task(job: StageJob) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function that Spark's ``mapInArrow`` runs for each task of a stage."""
-    return reporting(partial(run_attempt, job))
-
-
-def run_missing_tasks(job: StageJob, missing: frozenset[int]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function for tasks that Spark left out since there were no rows at all.
-
-    It is run on any rows that have as many partitions, and reads none of them.
-    """
-    stage_task = run_stage_task(job)
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        for _ in batches:
-            pass
-        if context.partitionId() in missing:
-            yield from stage_task(())
-
-    return run
 
 
 def run_attempt(job: StageJob, number: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ as it was raised there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,11 +104,13 @@ def report_of(
 
 
 def reporting(
-    attempt: Callable[[int, int, Batches], Iterable[Mapping[str, Any]]],
+    attempt: Callable[[int, int, Batches], list[dict[str, Any]]], done: Collection[int] = ()
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Returns the function that Spark's ``mapInArrow`` runs: it gives Spark the reports of an attempt, as rows of JSON.
+    """Returns the function that Spark's ``mapInArrow`` runs: it gives Spark the number of the task and the reports of
+    an attempt, as JSON.
 
-    :param attempt: runs the attempt, given the number of the Spark task, that of the attempt, and the rows.
+    :param attempt: runs the attempt, given the number of the task, that of the attempt, and the rows.
+    :param done: the numbers of tasks that are not run.
     """
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -116,8 +118,12 @@ def reporting(
 
         context = TaskContext.get()
         assert context is not None
+        number = context.partitionId()
+        if number in done:
+            return
         with passed_to_driver():
-            reports = attempt(context.partitionId(), context.taskAttemptId(), batches)
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(one) for one in reports])], names=["report"])
+            reports = attempt(number, context.taskAttemptId(), batches)
+        columns = [pa.array([number], pa.int32()), pa.array([json.dumps(reports)])]
+        yield pa.RecordBatch.from_arrays(columns, names=["task", "reports"])
 
     return run

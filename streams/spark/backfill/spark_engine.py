@@ -1,4 +1,4 @@
-"""The rows that a stage reads, in Spark: each Kafka partition in one task, in the order of live.
+"""A backfill's tasks in Spark: each Kafka partition in one task, in the order of live.
 
 A live task takes the record with the smallest timestamp among the heads of its inputs. Over inputs that are there as a
 whole this is one sort: by the largest timestamp so far in the row's input, then by the input, then by the row's place
@@ -7,33 +7,118 @@ in it. The sort is a total order, so that a task which Spark runs again sees the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import History
+from streams.spark.backfill.prepared_history import Preparation, prepared
+from streams.spark.backfill.progress import progress_of
+from streams.spark.backfill.result import read_rows
 from streams.spark.errors import OffsetGapError, PartitionMismatchError
+from streams.spark.executor.task_errors import Batches, error_of, reporting
+from streams.spark.session import check_version, check_workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-OFFSET = "offset"
-TIME = "time"
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class InputRows:
-    """The rows of one topic, with the columns ``pid``, ``upstream``, ``seq``, ``ts``, ``key``, ``value`` and perhaps
-    ``headers``."""
+class SparkEngine:
+    """Runs tasks on the executors of a session (:class:`streams.spark.backfill.engine.Engine`)."""
 
-    topic: str
-    rows: DataFrame
-    writers: int
-    """The number of tasks that wrote it; 1 for a history, whose partitions are in order."""
-    in_order: bool
-    """Whether ``seq`` is the order of the rows; otherwise that is their timestamps'."""
-    has_headers: bool
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def check(self) -> None:
+        check_version(self._spark)
+        check_workers(self._spark)
+
+    def history_rows(self, topic: str, history: History, *, by_offset: bool) -> InputRows:
+        return history_rows(topic, history, by_offset=by_offset)
+
+    def prepared(self, rows: InputRows, job: Preparation) -> InputRows:
+        columns = [f"`{name}` {kind}" for name, kind in rows.rows.dtypes if name not in ("key", "value")]
+        schema = ", ".join([*columns, "key binary", "value binary"])
+        return replace(rows, rows=rows.rows.mapInArrow(prepared(job), schema))
+
+    def none_of(self, rows: InputRows) -> InputRows:
+        return replace(rows, rows=rows.rows.limit(0))
+
+    def written_rows(self, topic: str, files: Sequence[str], writers: int) -> InputRows:
+        from pyspark.sql import functions
+
+        rows = read_rows(self._spark, files).where(functions.col("topic") == topic)
+        return InputRows(topic, rows.withColumnRenamed("partition", "pid").drop("topic"), writers, True, True)
+
+    def first_and_last(self, rows: InputRows) -> tuple[dict[int, int], dict[int, int]]:
+        return first_and_last(rows.rows, rows.topic)
+
+    def latest_time(self, rows: InputRows) -> int | None:
+        from pyspark.sql import functions
+
+        found: int | None = rows.rows.agg(functions.max("ts")).collect()[0][0]
+        return found
+
+    def run(
+        self,
+        attempt: Attempt,
+        what: str,
+        tasks: int,
+        inputs: Sequence[InputRows] = (),
+        *,
+        in_one_task: bool = False,
+        done: Collection[int] = (),
+    ) -> list[dict[str, Any]]:
+        if inputs:
+            left = inputs if in_one_task else [_without(one, done) for one in inputs]
+            rows = placed_rows(left, tasks, in_one_task=in_one_task)
+            found = self._reports(rows, reporting(attempt, done), what, tasks)
+            # Of an input that Spark knows to be empty it makes no tasks at all.
+            done = {*done, *(number for number, _ in found)}
+        else:
+            found = []
+        if len(done) < tasks:
+            rows = self._spark.range(0, tasks, 1, tasks)
+            found += self._reports(rows, _without_rows(reporting(attempt, done)), what, tasks)
+        return [report for _, reports in found for report in reports]
+
+    def _reports(
+        self, rows: DataFrame, run: Callable[[Batches], Iterator[pa.RecordBatch]], what: str, tasks: int
+    ) -> list[tuple[int, list[dict[str, Any]]]]:
+        """Runs a function over rows in Spark; returns the reports of each task with its number."""
+        try:
+            with progress_of(self._spark, what, tasks):
+                found = rows.mapInArrow(run, "task int, reports string").collect()
+        except Exception as error:
+            raise error_of(error, f"{what} of the backfill") from error
+        return [(row[0], json.loads(row[1])) for row in found]
+
+
+def _without_rows(
+    run: Callable[[Batches], Iterator[pa.RecordBatch]],
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Returns a function that is run on any rows, and reads none of them."""
+
+    def run_on_none(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield from run(())
+
+    return run_on_none
+
+
+def _without(one: InputRows, done: Collection[int]) -> InputRows:
+    from pyspark.sql import functions
+
+    if not done:
+        return one
+    number = functions.col("pid")
+    return replace(one, rows=one.rows.where(number.isNull() | ~number.isin(*done)))
 
 
 def history_rows(topic: str, history: History, *, by_offset: bool) -> InputRows:
@@ -78,17 +163,6 @@ def first_and_last(rows: DataFrame, topic: str) -> tuple[dict[int, int], dict[in
     return begins, ends
 
 
-def written_rows(topic: str, rows: DataFrame, writers: int) -> InputRows:
-    """Returns the rows of a topic that an earlier stage wrote.
-
-    :param rows: the records of that stage (`streams.spark.executor.rows`).
-    """
-    from pyspark.sql import functions
-
-    own = rows.where(functions.col("topic") == topic).withColumnRenamed("partition", "pid").drop("topic")
-    return InputRows(topic, own, writers, True, True)
-
-
 def placed_rows(inputs: Sequence[InputRows], partitions: int, *, in_one_task: bool = False) -> DataFrame:
     """Returns the rows of some inputs, each partition in the task of its number, in the order of live.
 
@@ -117,7 +191,7 @@ def placed_rows(inputs: Sequence[InputRows], partitions: int, *, in_one_task: bo
 def _numbered(number: int, one: InputRows, with_headers: bool) -> DataFrame:
     from pyspark.sql import functions
 
-    rows = one.rows.withColumn("q", functions.lit(number))
+    rows: DataFrame = one.rows.withColumn("q", functions.lit(number))
     if with_headers and not one.has_headers:
         rows = rows.withColumn("headers", functions.lit(None).cast("array<struct<key:string,value:binary>>"))
     return rows
@@ -139,11 +213,3 @@ def _with_high_times(rows: DataFrame, inputs: Sequence[InputRows]) -> DataFrame:
             functions.col("ts")
         )
     return rows.withColumn("high", high)
-
-
-def order_by_time(history: History, order: str) -> bool:
-    """Whether the rows of a history are processed in the order of their timestamps.
-
-    :param order: ``"offset"``, ``"time"``, or ``"auto"``: by offset where the history has offsets.
-    """
-    return order == TIME or (order != OFFSET and history.offset is None)
