@@ -29,7 +29,7 @@ from streams.spark import local_session, pin_offsets, read_table, read_topic
 from streams.spark.rows.store_layouts import table_layout
 from streams.spark.sources.offsets import cluster_settings
 from streams.spark.sources.table_source import table_plan
-from streams.spark.sources.topic_source import plan_of
+from streams.spark.sources.topic_plan import plan_of
 from tools.kafka.broker import Broker
 
 ROUNDS, CORES, KEYS = 3, 2, 100_000

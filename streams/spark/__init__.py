@@ -133,7 +133,9 @@ _HOMES = {
     "tables.write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_WITHOUT_SPARK = frozenset({"handover.bootstrap", "handover.check", "handover.cut", "handover.report", "position"})
+_NEED_SPARK = frozenset(
+    {"session", "tables.diff", "tables.read", "tables.registration", "tables.state", "tables.write"}
+)
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of ours
@@ -143,7 +145,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of ours
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            if home not in _WITHOUT_SPARK:
+            if home in _NEED_SPARK:
                 import pyspark.sql  # noqa: F401
 
             found = getattr(import_module(f"{__name__}.{home}"), name)

@@ -41,8 +41,8 @@ class Batch:
     """What one run has read of a topic.
 
     :param source: what it was read from: ``kind`` (``"kafka"``, ``"files"``, ``"table"`` or ``"frame"``), ``name`` as
-        its user has named it, ``files`` as hashes of name, size and time, ``snapshot`` of a table, and ``plan``, a hash
-        of the plan that Spark makes of the DataFrame.
+        its user has named it, ``files`` as hashes of name, size and time, ``content`` of an Arrow table as a hash,
+        ``snapshot`` of a table in a lake, and ``plan``, a hash of the plan that Spark makes of the DataFrame.
     :param begins: the first offset of each partition that had records; empty where there are no offsets.
     :param ends: the offset behind the last one.
     """
@@ -54,7 +54,7 @@ class Batch:
     @property
     def is_certain(self) -> bool:
         """Whether another batch with the same source has the same records."""
-        return any(self.source.get(part) for part in ("name", "files", "snapshot"))
+        return any(self.source.get(part) for part in ("name", "files", "content", "snapshot"))
 
     def data(self) -> dict[str, Any]:
         """Returns what JSON keeps of it."""
@@ -199,6 +199,7 @@ def end_of_run(run: Mapping[str, Any], reports: Reports) -> Position:
     """
     begin = begin_of_run(run)
     cut = run.get("cut") or {}
+    cut = json.loads(cut) if isinstance(cut, str) else cut
     tasks: dict[str, list[Mapping[str, Any]]] = {}
     for report in reports:
         for topic in report["partition_times"]:
@@ -337,7 +338,7 @@ def _difference(was: TopicPosition, batch: Batch, number: int) -> str:
     """Returns why records of the same offsets are not those that were applied, for the middle of a sentence."""
     for one in was.batches:
         if one.begins.get(number) == batch.begins[number] and one.ends.get(number) == batch.ends[number]:
-            parts = ("name", "kind", "files", "snapshot", "plan")
+            parts = ("name", "kind", "files", "content", "snapshot", "plan")
             other = [part for part in parts if one.source.get(part) != batch.source.get(part)]
             words = {"plan": "filter or columns", "files": "files", "kind": "kind of source"}
             if other:

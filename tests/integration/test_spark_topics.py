@@ -32,7 +32,7 @@ from streams.spark import (
     write_topic,
 )
 from streams.spark.sources.offsets import cluster_settings
-from streams.spark.sources.topic_source import plan_of
+from streams.spark.sources.topic_plan import plan_of
 
 S, L = Serdes.STRING, Serdes.LONG
 

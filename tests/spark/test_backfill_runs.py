@@ -370,7 +370,7 @@ def test_a_null_key_has_no_partition_to_compute(spark: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("encode", [False, True])
 def test_a_key_in_another_partition_is_named_if_that_is_asked_for(encode: bool) -> None:
     """In this process, as a task gets such rows from Spark. Null keys may be anywhere."""
-    from streams.spark.backfill.prepared_history import Preparation, prepared
+    from streams.spark.executor.prepared_history import Preparation, prepared
     from streams.spark.executor.task_errors import error_of
 
     shipped = ship(count_by_value, "app", SETTINGS, dead_letters=False)

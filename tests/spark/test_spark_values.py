@@ -16,7 +16,7 @@ from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
 from streams import Avro, Consumed, JsonSchema, Produced, SchemaRegistry, StreamsBuilder
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
-from streams.spark.backfill.prepared_history import Preparation, _encoded_with_headers, prepared
+from streams.spark.executor.prepared_history import Preparation, _encoded_with_headers, prepared
 from streams.spark.executor.shipped_topology import ship
 from streams.spark.rows.columns import HEADERS_TYPE, column_of
 from streams.spark.rows.values import pairs_of, python_values, writer_of, written, written_with_headers

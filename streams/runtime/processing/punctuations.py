@@ -14,8 +14,9 @@ from processor_api.user_code.durations import Timestamp
 
 NEVER = 1 << 62
 
-Grids = Mapping[str, Sequence[tuple[str, int, int]]]
-"""The punctuations that each node schedules when it is initialised, in order: kind, interval and next time in ms."""
+Grids = Mapping[str, Sequence[tuple[str, int, int, int]]]
+"""The punctuations that each node schedules when it is initialised, in order: kind, interval and next time in ms, and
+the place among those that are due at one time."""
 
 
 class Schedule:
@@ -53,7 +54,8 @@ class Punctuations:
         self._initial: dict[str, list[tuple[PunctuationType, Schedule]]] = {}
         self._initialised = False
         # Of those that are due at one time the first scheduled goes first; schedules themselves cannot be compared.
-        self._order = itertools.count()
+        places = (one[3] for own in former.values() for one in own)
+        self._order = itertools.count(max(places, default=-1) + 1)
         self._due: dict[PunctuationType, list[tuple[int, int, Schedule]]] = {kind: [] for kind in PunctuationType}
         self.next_stream_time = NEVER
         """The stream time of the next punctuation; earlier than any time after :meth:`wake`."""
@@ -86,25 +88,26 @@ class Punctuations:
         else:
             # Rounded up: the first point of the grid that is not over.
             due = start_ms + -(-(now_ms - start_ms) // interval_ms) * interval_ms
-        schedule = Schedule(node, interval_ms, callback)
+        schedule, place = Schedule(node, interval_ms, callback), next(self._order)
         if not self._initialised:
             own = self._initial.setdefault(node, [])
             former = self._former.get(node, ())[len(own) : len(own) + 1]
             if former and tuple(former[0][:2]) == (kind.name, interval_ms):
-                due = former[0][2]
+                due, place = former[0][2:]
             own.append((kind, schedule))
-        self._push(kind, due, schedule)
+        self._push(kind, due, schedule, place)
         return schedule
 
     def initialised(self) -> None:
         """Notes that all nodes are initialised: what they schedule from now on is not a part of :meth:`grids`."""
         self._initialised = True
 
-    def grids(self) -> dict[str, list[tuple[str, int, int]]]:
+    def grids(self) -> dict[str, list[tuple[str, int, int, int]]]:
         """Returns the punctuations that nodes scheduled when they were initialised, for a task that goes on."""
-        due = {id(schedule): time for heap in self._due.values() for time, _, schedule in heap}
+        due = {id(schedule): (time, place) for heap in self._due.values() for time, place, schedule in heap}
+        never = NEVER, 0
         return {
-            node: [(kind.name, one.interval_ms, NEVER if one.cancelled else due[id(one)]) for kind, one in own]
+            node: [(kind.name, one.interval_ms, *(never if one.cancelled else due[id(one)])) for kind, one in own]
             for node, own in self._initial.items()
         }
 
@@ -132,14 +135,14 @@ class Punctuations:
             ran = True
             self._run(schedule, now_ms)
             if not schedule.cancelled:
-                self._push(kind, next_time(due, schedule.interval_ms, now_ms), schedule)
+                self._push(kind, next_time(due, schedule.interval_ms, now_ms), schedule, next(self._order))
             if enough is not None and enough():
                 break
         self._update_next(kind)
         return ran
 
-    def _push(self, kind: PunctuationType, due_ms: int, schedule: Schedule) -> None:
-        heapq.heappush(self._due[kind], (due_ms, next(self._order), schedule))
+    def _push(self, kind: PunctuationType, due_ms: int, schedule: Schedule, place: int) -> None:
+        heapq.heappush(self._due[kind], (due_ms, place, schedule))
         self._update_next(kind)
 
     def _update_next(self, kind: PunctuationType) -> None:

@@ -335,7 +335,7 @@ class TaskRunner:
         if self._options.event_time:
             kinds.add(PunctuationType.WALL_CLOCK_TIME.name)
         return {
-            node: [one if one[0] in kinds else (one[0], -1, 0) for one in own]
+            node: [one if one[0] in kinds else (one[0], -1, 0, 0) for one in own]
             for node, own in self._running.punctuations.items()
         }
 

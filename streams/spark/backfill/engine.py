@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,7 @@ from streams.spark.executor.task_errors import Batches
 
 if TYPE_CHECKING:
     from streams.spark.backfill.history import History
-    from streams.spark.backfill.prepared_history import Preparation
+    from streams.spark.executor.prepared_history import Preparation
 
 Attempt = Callable[[int, int, Batches], list[dict[str, Any]]]
 """Runs one attempt of a task, given the number of the task, that of the attempt, and its rows; returns its reports."""
@@ -32,6 +32,8 @@ class InputRows:
     in_order: bool
     """Whether ``seq`` is the order of the rows; otherwise that is their timestamps'."""
     has_headers: bool
+    highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """The largest timestamp in ms of each partition and writer in an earlier run that this one goes on with."""
 
 
 class Engine(Protocol):

@@ -74,7 +74,8 @@ class GivenTable:
         from pyspark.sql import functions
 
         history = self.history
-        return history.df.select(
+        df: DataFrame = history.df
+        return df.select(
             functions.lit(self.topic).alias("topic"),
             history.column("partition", "int").cast("int").alias("pid"),
             functions.expr(self._key()).alias("key"),
@@ -224,6 +225,35 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
         for task in tasks:
             times[plan.subtopology, task["partition"]] = _times(task, plan, result.application_id)
     return EarlierState(changelogs, result.files("state"), times)
+
+
+Latest = Mapping[tuple[str, int, int], int]
+"""The largest timestamps in ms of topics that are read again, by topic, writer and partition."""
+
+
+def earlier_latest(result: BackfillResult, application_id: str) -> dict[tuple[str, int, int], int]:
+    """Returns the largest timestamps of an earlier run.
+
+    :param application_id: that of this run: topics of the application are called after it.
+    """
+    front = f"{result.application_id}-"
+    return {
+        (f"{application_id}-{topic.removeprefix(front)}" if topic.startswith(front) else topic, writer, partition): ts
+        for stage in result.stages
+        for topic, writer, partition, ts in stage.latest
+    }
+
+
+def earlier_highs(result: BackfillResult, rows: InputRows, application_id: str) -> dict[tuple[int, int], int]:
+    """Returns the largest timestamp of each partition and writer of a topic in an earlier run."""
+    latest = earlier_latest(result, application_id)
+    found = {(partition, writer): ts for (topic, writer, partition), ts in latest.items() if topic == rows.topic}
+    times = {
+        (task["partition"], 0): task["partition_times"].get(rows.topic, -1)
+        for stage in result.stages
+        for task in stage.tasks
+    }
+    return found or {place: ts for place, ts in times.items() if ts >= 0}
 
 
 def _kept_name(plan: TaskPlan, store: str) -> str:

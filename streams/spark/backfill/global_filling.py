@@ -21,7 +21,6 @@ from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
 from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
-from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.backfill.engine import Attempt
 from streams.spark.executor.global_tables import link_or_copy
 from streams.spark.executor.rows import COLUMNS, RowWriter, state_rows
@@ -55,7 +54,6 @@ def fill_globals(job: FillingJob) -> Attempt:
 
 def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:
     """Fills the global stores as a live process does, and writes their rows; returns the list of the files."""
-    relax_collector()
     options = RunnerOptions(
         directory=local_directory(),
         start_ms=job.start_ms,

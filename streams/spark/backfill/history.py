@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
-from streams.spark.sources.offsets import ClusterConfig, Place, pin_offsets
+from streams.spark.sources.arrow_rows import KafkaRows, is_arrow, source_of, types_of
+from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
-from streams.spark.tables.read import offsets_of, read_topic
+from streams.spark.sources.topic_plan import plan_of
 from streams.spark.time_units import as_ms, check_time_unit
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class History:
     partitions are integers; keys and values are ``binary``, as they are in Kafka, or with ``encoded=False`` values
     that the serdes of the topology's source can write.
 
-    :param df: the rows.
+    :param df: the rows: a DataFrame of Spark, or of a backfill without Spark a ``pyarrow.Table`` or a
+        ``pyarrow.dataset.Dataset``.
     :param key: the column of the keys; ``None`` if all keys are null.
     :param partition: the column of the partition numbers, or ``None`` to compute them from the keys, as Kafka's default
         partitioner for Java does (murmur2).
@@ -55,7 +57,7 @@ class History:
         name tells a batch that was processed already from one that comes next.
     """
 
-    df: DataFrame
+    df: Any
     key: str | None = "key"
     value: str | None = "value"
     timestamp: str = "timestamp"
@@ -72,18 +74,24 @@ class History:
     """Makes the history of Kafka anew with other ends; ``None`` where ends were given, or there are no such."""
 
     @staticmethod
-    def parquet(spark: SparkSession, path: str | list[str], **columns: Any) -> History:
+    def parquet(spark: SparkSession | None, path: str | list[str], **columns: Any) -> History:
         """Returns the history in Parquet files.
 
-        :param path: a file or directory, or several.
+        :param spark: the session; ``None`` for a backfill without Spark.
+        :param path: a file or directory, or several files.
         :param columns: further arguments of :class:`History`.
         """
         paths = [path] if isinstance(path, str) else list(path)
+        if spark is None:
+            import pyarrow.dataset as ds
+
+            given = paths[0] if len(paths) == 1 else paths
+            return History(ds.dataset(given, format="parquet", partitioning="hive"), **columns)
         return History(spark.read.parquet(*paths), **columns)
 
     @staticmethod
     def kafka(
-        spark: SparkSession,
+        spark: SparkSession | None,
         config: ClusterConfig,
         topic: str,
         *,
@@ -96,6 +104,7 @@ class History:
         The offsets are pinned here: with ``start`` and ``end`` as times, records of a time range are processed again.
         With neither of them, a backfill pins them to where its ``initial_state`` stands, and to its cut.
 
+        :param spark: the session; ``None`` for a backfill without Spark.
         :param offsets: pinned before (:func:`streams.spark.pin_offsets`), in place of ``start`` and ``end``.
         :param start: ``"earliest"``, an offset, or a time with a zone.
         :param end: ``"latest"``, an offset, or a time with a zone.
@@ -112,7 +121,7 @@ class History:
             if given is None:
                 low = start if begins is None else dict(begins)
                 given = pin_offsets(config, topic, start=low, end=end if ends is None else dict(ends))
-            rows = read_topic(spark, config, topic, offsets=given, headers=True, times="ms")
+            rows = _topic_rows(spark, config, topic, given)
             return History(rows, headers="headers", partitions=count, time_unit="ms")
 
         is_open = offsets is None and start == "earliest" and end == "latest"
@@ -137,12 +146,16 @@ class History:
 
     def unread(self, topic: str) -> str | None:
         """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
-        if self.headers is None and dict(self.df.dtypes).get("headers") == HEADERS:
+        if self.headers is None and self.types().get("headers") == HEADERS:
             return (
                 f"the history of topic {topic!r} has a column 'headers' that is not read, its records have no headers:"
                 " say History(headers='headers') if the topology or its stores need them"
             )
         return None
+
+    def types(self) -> dict[str, str]:
+        """Returns the types of the columns, by Spark's names."""
+        return types_of(self.df) if is_arrow(self.df) else dict(self.df.dtypes)
 
     def check(self, topic: str) -> None:
         """Checks that the columns are there and have types that can be read.
@@ -152,7 +165,7 @@ class History:
         :raises SparkBridgeError: if there is no such unit of times.
         """
         check_time_unit(self.time_unit)
-        types = dict(self.df.dtypes)
+        types = self.types()
         for name, column in self._columns().items():
             if column not in types:
                 raise HistorySchemaError(
@@ -206,7 +219,7 @@ class History:
     @property
     def guesses_unit(self) -> bool:
         """Whether timestamps are integers whose unit is not said."""
-        return self.time_unit is None and dict(self.df.dtypes)[self.timestamp] in INTEGERS
+        return self.time_unit is None and self.types()[self.timestamp] in INTEGERS
 
     def column(self, name: str, otherwise: str) -> Column:
         """Returns the column of a part of the records, or nulls of a type where the history does not have it."""
@@ -220,7 +233,7 @@ class History:
         reading them: columns, types, and the source (:meth:`source`)."""
         left_out = ("df", "_pinning", "name")
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
-        return {**options, "types": dict(self.df.dtypes), "source": self.source()}
+        return {**options, "types": self.types(), "source": self.source()}
 
     def source(self) -> dict[str, Any]:
         """Returns what the records are read from: the offsets that were pinned; or the files, each with its size in
@@ -228,16 +241,34 @@ class History:
         offsets = self.pinned()
         if offsets is not None:
             return {"kind": "kafka", "name": self.name, "offsets": json.loads(offsets.to_json())}
+        if is_arrow(self.df):
+            return {**source_of(self.df), "name": self.name}
         files = {name: _state_of(self.df, name) for name in sorted(self.df.inputFiles())}
         found: dict[str, Any] = {"kind": "files", "files": files} if files else {"kind": "frame"}
         return {**found, "name": self.name, "plan": _plan_of(self.df)}
 
     def pinned(self) -> OffsetRanges | None:
         """Returns the offsets that a history of Kafka reads; ``None`` for another history."""
+        if is_arrow(self.df):
+            return self.df.offsets if isinstance(self.df, KafkaRows) else None
+        from streams.spark.tables.read import offsets_of
+
         try:
             return offsets_of(self.df)
         except SparkBridgeError:
             return None
+
+
+def _topic_rows(spark: SparkSession | None, config: ClusterConfig, topic: str, offsets: OffsetRanges) -> Any:
+    if spark is None:
+        check_ranges(config, offsets)
+        plan = plan_of(
+            cluster_settings(config), topic, offsets, None, None, headers=True, times="ms", max_rows_per_task=None
+        )
+        return KafkaRows(plan, offsets)
+    from streams.spark.tables.read import read_topic
+
+    return read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
 
 
 def _state_of(df: DataFrame, name: str) -> list[Any]:

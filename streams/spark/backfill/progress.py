@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -26,39 +26,67 @@ LOG_S = 30.0
 def progress_of(
     spark: SparkSession, what: str, tasks: int, stream: TextIO | None = None, log_s: float = LOG_S
 ) -> Iterator[None]:
-    """Shows the progress of the Spark job that runs inside the ``with``.
+    """Shows the progress of the Spark job that runs inside the ``with`` (:func:`shown_progress`).
 
-    On a terminal it is a bar; Spark's own bar takes the same line: with ``spark.ui.showConsoleProgress`` only that one
-    is drawn. Everywhere, lines of level INFO say that the job begins, how far it is while it takes long, and that it is
-    over.
+    Spark's own bar takes the same line: with ``spark.ui.showConsoleProgress`` only that one is drawn.
 
     :param tasks: the number of tasks of the last stage of the job.
-    :param stream: where to draw; standard error unless given.
-    :param log_s: the time between two lines of the log.
     """
-    stream = sys.stderr if stream is None else stream
-    context, clock = _context_of(spark), SystemClock()
-    draws = stream.isatty() and spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
-    began = clock.monotonic()
-    log.info("backfill: %s begins", what, extra={"tasks": tasks})
+    context = _context_of(spark)
     if context is None:
-        yield
-        log.info("backfill: %s is over", what, extra=_since(began, clock))
+        with shown_progress(what, tasks, None, stream, log_s):
+            yield
         return
     group = f"streams-{what}"
     context.setLocalProperty("spark.jobGroup.id", group)
+    draws = spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
+    try:
+        with shown_progress(what, tasks, lambda: _finished(context.statusTracker(), group), stream, log_s, draws=draws):
+            yield
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+@contextmanager
+def shown_progress(
+    what: str,
+    tasks: int,
+    finished: Callable[[], int] | None,
+    stream: TextIO | None = None,
+    log_s: float = LOG_S,
+    *,
+    draws: bool = True,
+) -> Iterator[None]:
+    """Shows the progress of what runs inside the ``with``: on a terminal as a bar, and everywhere by lines of level
+    INFO, which say that it begins, how far it is while it takes long, and that it is over.
+
+    :param tasks: the number of tasks.
+    :param finished: returns how many tasks have ended; ``None`` if that cannot be known.
+    :param stream: where to draw; standard error unless given.
+    :param log_s: the time between two lines of the log.
+    :param draws: whether there may be a bar.
+    """
+    stream = sys.stderr if stream is None else stream
+    clock = SystemClock()
+    draws = draws and stream.isatty()
+    began = clock.monotonic()
+    log.info("backfill: %s begins", what, extra={"tasks": tasks})
+    if finished is None:
+        yield
+        log.info("backfill: %s is over", what, extra=_since(began, clock))
+        return
     done = SYSTEM_THREADS.event()
 
     def show() -> None:
         logged = began
         while not done.wait(REDRAW_S if draws else min(REDRAW_S, log_s)):
             with suppress(Exception):  # the session may end meanwhile; that is reported where the job runs
-                finished = _finished(context.statusTracker(), group)
+                count = finished()
                 if draws:
-                    _draw(stream, what, finished, tasks)
+                    _draw(stream, what, count, tasks)
                 if clock.monotonic() - logged >= log_s:
                     logged = clock.monotonic()
-                    extra = {"done": finished, "tasks": tasks, **_since(began, clock)}
+                    extra = {"done": count, "tasks": tasks, **_since(began, clock)}
                     log.info("backfill: %s goes on", what, extra=extra)
 
     shower = SYSTEM_THREADS.thread(show, "backfill-progress")
@@ -70,7 +98,6 @@ def progress_of(
     finally:
         done.set()
         shower.join()
-        context.setLocalProperty("spark.jobGroup.id", None)
         if draws:
             if is_over:
                 _draw(stream, what, tasks, tasks)

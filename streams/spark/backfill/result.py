@@ -4,75 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
-from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.given_serdes import SerdeLike
 from streams.config import StreamsConfig
+from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, frames_of
 from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
-from streams.spark.executor.rows import SPARK_COLUMNS
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
 from streams.spark.position import Position, end_of_run
-from streams.spark.rows.changelog_rows import table_of_rows
-from streams.spark.rows.columns import Column, column_of
-from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
-from streams.spark.rows.values import pairs_of
-from streams.spark.tables.diff import diff_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def decoded(rows: DataFrame, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> DataFrame:
-    """Returns the rows of an output with the values that their bytes stand for; other columns stay as they are.
-
-    :param rows: has the columns ``partition``, ``upstream``, ``seq``, ``key`` and ``value`` among others.
-    :param key: reads the keys; ``None`` leaves bytes.
-    :raises SerdeNotPicklable: if a serde cannot be sent to the executors.
-    :raises DeserializationError: in the task, with the topic and the partition, if a serde cannot read a record.
-    """
-    serdes = {
-        name: optional_serde(given, name, "output", topic=topic) for name, given in (("key", key), ("value", value))
-    }
-    columns = tuple(
-        column_of(name, None if serde is None else serde.bind(topic, is_key=name == "key"))
-        for name, serde in serdes.items()
-    )
-    types = {**dict(rows.dtypes), **{one.name: one.spark_type for one in columns}}
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
-    return rows.mapInArrow(_reading(topic, packed(columns)), schema)
-
-
-def _reading(topic: str, text: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns the function that runs in Spark's tasks."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        columns: tuple[Column, ...] = unpacked(text)
-        for batch in batches:
-            yield _read(batch, topic, columns)
-
-    return run
-
-
-def _read(batch: pa.RecordBatch, topic: str, columns: Iterable[Column]) -> pa.RecordBatch:
-    def place(row: int) -> Mapping[str, Any]:
-        return {"topic": topic, "partition": batch.column("partition")[row].as_py()}
-
-    found = dict(zip(batch.schema.names, batch.columns, strict=True))
-    for one in columns:
-        headers = pairs_of(batch.column("headers")) if one.takes_headers else None
-        found[one.name] = one.array(batch.column(one.name).to_pylist(), place, headers)
-    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
 
 @dataclass(frozen=True)
@@ -86,6 +37,8 @@ class StageReport:
     duration_ms: int
     resumed: bool
     """Whether an earlier run had completed it."""
+    latest: tuple[tuple[str, int, int, int], ...] = ()
+    """The largest timestamp of each topic that a later stage reads: topic, writer, partition, and ms."""
 
     @property
     def rows(self) -> int:
@@ -120,17 +73,18 @@ class StageReport:
 
 
 class BackfillResult:
-    """Gives what a backfill wrote as DataFrames. Nothing is read before an action of Spark."""
+    """Gives what a backfill wrote: as DataFrames, of which nothing is read before an action of Spark; without a session
+    as tables of Arrow with the same columns."""
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | None,
         directory: RunDirectory,
         topology: Topology,
         config: StreamsConfig,
         stages: Iterable[StageReport],
     ) -> None:
-        self._spark = spark
+        self._frames = frames_of(spark)
         self._config = config
         self._directory = directory
         self._topology = topology
@@ -174,13 +128,14 @@ class BackfillResult:
 
     @staticmethod
     def load(
-        spark: SparkSession,
+        spark: SparkSession | None,
         run_dir: str | os.PathLike[str],
         topology: TopologyLike | str,
         config: StreamsConfig | Mapping[str, Any] | None = None,
     ) -> BackfillResult:
         """Returns the result of a backfill that has ended before.
 
+        :param spark: the session; without one, tables and outputs are tables of Arrow.
         :param topology: the topology that was run, a function that makes it, or ``"module:function"``.
         :param config: the settings it was run with; tables need the default serdes.
         :raises RunDirConflict: if the directory has no complete backfill.
@@ -203,9 +158,7 @@ class BackfillResult:
 
     # ------------------------------------------------------------------ frames
 
-    def output(
-        self, topic: str, *, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
-    ) -> DataFrame:
+    def output(self, topic: str, *, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None) -> Any:
         """Returns the records that the topology wrote to a topic: columns ``partition``, ``upstream``, ``seq``,
         ``key``, ``value``, ``timestamp``, ``headers``.
 
@@ -217,8 +170,12 @@ class BackfillResult:
         :raises SparkBridgeError: if the topology writes no such topic, or outputs were not kept.
         :raises DeserializationError: in the task, if a serde cannot read a record.
         """
-        from pyspark.sql import functions
+        self._check_output(topic)
+        files = self.files("record", lambda task: topic in task["counts"])
+        found = self._frames.rows(files, OUTPUT, topic)
+        return found if key is None and value is None else self._frames.decoded(found, topic, (key, value))
 
+    def _check_output(self, topic: str) -> None:
         known = {name for stage in self.stages for task in stage.tasks for name in task["counts"]}
         if self.options["outputs"] == "none":
             raise SparkBridgeError("the backfill ran with outputs='none', so it has tables only", topic=topic)
@@ -226,12 +183,8 @@ class BackfillResult:
             raise SparkBridgeError(
                 f"the backfill wrote nothing to topic {topic!r}{_nearest(topic, self.options['written'])}", topic=topic
             )
-        rows = self._rows("record", lambda task: topic in task["counts"])
-        columns = ["partition", "upstream", "seq", "key", "value", _timestamp(), "headers"]
-        found = rows.where(functions.col("topic") == topic).select(*columns)
-        return found if key is None and value is None else decoded(found, topic, key, value)
 
-    def table(self, store: str, *, raw: bool = False, expired_windows: bool | None = None) -> DataFrame:
+    def table(self, store: str, *, raw: bool = False, expired_windows: bool | None = None) -> Any:
         """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`
         except ``changelog_offset``.
 
@@ -245,7 +198,7 @@ class BackfillResult:
         self.changelog(store)
         layout = table_layout(self._config, self._topology, store, raw=raw)
         expired = bool(layout.form.tail_bytes) if expired_windows is None else expired_windows
-        return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired)
+        return self._frames.table(self.changelog_rows(store), layout, expired=expired)
 
     def diff(self, store: str, live: DataFrame, *, expired_windows: bool = False) -> DataFrame:
         """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).
@@ -258,6 +211,12 @@ class BackfillResult:
             and both rows in the columns ``backfill`` and ``live``.
         :raises SparkBridgeError: if the tables have other columns; read both with the same serdes, or both raw.
         """
+        from streams.spark.tables.diff import diff_tables
+
+        if isinstance(self._frames, ArrowFrames):
+            raise SparkBridgeError(
+                "tables are compared by Spark: load this result with BackfillResult.load(spark, run_dir, topology)"
+            )
         raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
         layout = table_layout(self._config, self._topology, store, raw=raw)
         own = self.table(store, raw=raw, expired_windows=expired_windows)
@@ -265,18 +224,15 @@ class BackfillResult:
         keys = ("partition", *layout.key_columns)
         return diff_tables(own, live, keys=keys, values=values, names=("backfill", "live"))
 
-    def changelog_rows(self, store: str) -> DataFrame:
+    def changelog_rows(self, store: str) -> Any:
         """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,
         ``key``, ``value``, ``ts`` in ms, ``headers``. Versioned stores have each version.
 
         :raises SparkBridgeError: if there is no such store, or its rows are not kept.
         """
-        from pyspark.sql import functions
-
         changelog = self.changelog(store)
-        rows = self._rows("state", lambda task: changelog in task["checksums"])
-        own = rows.where(functions.col("topic") == changelog)
-        return own.select("partition", "seq", "key", "value", "ts", "headers")
+        files = self.files("state", lambda task: changelog in task["checksums"])
+        return self._frames.rows(files, STATE, changelog)
 
     def changelog(self, store: str) -> str:
         """Returns the name of the changelog of a store; of a store without one, the name that it would have.
@@ -295,13 +251,10 @@ class BackfillResult:
             )
         return changelog
 
-    def dead_letters(self) -> DataFrame:
+    def dead_letters(self) -> Any:
         """Returns the records that could not be read or processed: columns ``partition`` (of the task), ``key``,
         ``value``, ``timestamp``, ``headers``, which name the error and the place."""
-        from pyspark.sql import functions
-
-        rows = self._rows("error", lambda task: True)
-        return rows.select(functions.col("upstream").alias("partition"), "key", "value", _timestamp(), "headers")
+        return self._frames.renamed(self._frames.rows(self.files("error"), LETTERS), "upstream", "partition")
 
     @property
     def fingerprint(self) -> str:
@@ -332,9 +285,6 @@ class BackfillResult:
         found = self._directory.done(directory)
         return () if found is None else files_of(directory, found)
 
-    def _rows(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool]) -> DataFrame:
-        return read_rows(self._spark, self.files(kind, wanted))
-
     def __repr__(self) -> str:
         return f"<BackfillResult of {self.application_id!r} in {self.run_dir}: {len(self.stages)} stages>"
 
@@ -346,20 +296,8 @@ def stage_report(manifest: Mapping[str, Any], *, resumed: bool) -> StageReport:
     """Returns the report of a stage from the list of what it wrote."""
     subtopology = manifest["subtopology"]
     numbers = tuple(subtopology) if isinstance(subtopology, list) else (subtopology,)
-    return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["duration_ms"], resumed)
-
-
-def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Returns the rows of some files of a run directory (`streams.spark.executor.rows`)."""
-    if not files:
-        return spark.createDataFrame([], SPARK_COLUMNS)
-    return spark.read.schema(SPARK_COLUMNS).parquet(*(f"file://{path}" for path in files))
-
-
-def _timestamp() -> Any:
-    from pyspark.sql import functions
-
-    return functions.timestamp_millis(functions.col("ts")).alias("timestamp")
+    latest = tuple(tuple(one) for one in manifest.get("latest", ()))
+    return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["duration_ms"], resumed, latest)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -26,10 +26,18 @@ from streams.runtime.runner.task_runner import kept_stores
 from streams.spark.backfill.continuing import Continuation, Reading, continuation
 from streams.spark.backfill.cut_check import check_cut, check_cut_by_time, raised
 from streams.spark.backfill.engine import Attempt, Engine, InputRows, noted
-from streams.spark.backfill.given_state import GivenTable, earlier_state, given_rows, given_tables, write_given_rows
+from streams.spark.backfill.given_state import (
+    GivenTable,
+    earlier_highs,
+    earlier_latest,
+    earlier_state,
+    given_rows,
+    given_tables,
+    write_given_rows,
+)
 from streams.spark.backfill.global_filling import FillingJob, earlier_global_rows, fill_globals, write_global_rows
 from streams.spark.backfill.history import History, order_by_time
-from streams.spark.backfill.prepared_history import Preparation
+from streams.spark.backfill.local_engine import LocalEngine, processes_of
 from streams.spark.backfill.result import BackfillResult, StageReport, stage_report
 from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
@@ -37,12 +45,12 @@ from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.loops import loop_of, topics_that_go_round
+from streams.spark.executor.prepared_history import Preparation
 from streams.spark.executor.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
 from streams.spark.executor.stage_task import run_attempt
 from streams.spark.handover.cut import Cut
 from streams.spark.position import Batch, Position, end_of_run, identity
-from streams.spark.session import is_connect
 from streams.spark.sources.ranges import OffsetRanges
 
 if TYPE_CHECKING:
@@ -107,7 +115,7 @@ class Backfill:
     had it read the same records with all its inputs at hand; records of repartition topics are in one of the orders
     that live may have, always the same.
 
-    :param spark: the session; its executors need this library.
+    :param spark: the session; its executors need this library. ``None`` for ``engine="local"``.
     :param topology: ``"module:function"``, or a function that makes a topology and may take the configuration.
     :param inputs: the history of each topic that the topology reads, repartition topics left out.
     :param application_id: the id of the live application: internal topics are named after it.
@@ -132,11 +140,14 @@ class Backfill:
         :func:`streams.spark.bootstrap` takes it. Histories that go beyond it are refused.
     :param gaps: what to do where a history begins behind the offset at which ``initial_state`` stands: ``"refuse"``, or
         ``"allow"`` where no record is missing, since the topic is compacted or has transactions.
+    :param engine: ``"spark"``; or ``"local"`` for processes of this machine, as many as it has cores, or
+        ``"local[N]"``: histories and results are tables of Arrow then, and a partition whose rows have to be sorted has
+        to fit into memory.
     :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
         results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
 
-    spark: SparkSession
+    spark: SparkSession | None
     topology: str | Callable[..., Any]
     inputs: Mapping[str, History]
     _: KW_ONLY
@@ -153,6 +164,7 @@ class Backfill:
     cut: Cut | None = None
     gaps: Literal["refuse", "allow"] = "refuse"
     flush_at_end: bool = False
+    engine: str = "spark"
 
     def __post_init__(self) -> None:
         """Checks the options, and that the topology can be made.
@@ -165,11 +177,7 @@ class Backfill:
         _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
         _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
         _check_choice("gaps", self.gaps, ("refuse", "allow"))
-        if is_connect(self.spark):
-            raise UnsupportedForBackfill(
-                "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
-                " share. Run it by spark-submit, or with a session whose master is the cluster's"
-            )
+        self._check_engine()
         if self.flush_at_end and self.cut is not None:
             raise UnsupportedForBackfill(
                 "flush_at_end with a cut: a result whose windows were closed early cannot be handed over to live"
@@ -177,14 +185,38 @@ class Backfill:
             )
         _ = self._directory, self._made
 
+    def _check_engine(self) -> None:
+        if processes_of(self.engine) is not None:
+            if isinstance(self.initial_state, Mapping):
+                raise UnsupportedForBackfill(
+                    "initial_state as DataFrames needs Spark: give the result of an earlier backfill, or leave engine"
+                    " out"
+                )
+            return
+        if self.engine != "spark":
+            raise SparkBridgeError(f"engine={repr_of(self.engine)}: it must be 'spark', 'local' or 'local[N]'")
+        if self.spark is None:
+            raise SparkBridgeError("there is no session: give one, such as local_session(), or say engine='local'")
+        from streams.spark.session import is_connect
+
+        if is_connect(self.spark):
+            raise UnsupportedForBackfill(
+                "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
+                " share. Run it by spark-submit, or with a session whose master is the cluster's"
+            )
+
     @cached_property
     def _directory(self) -> RunDirectory:
         return RunDirectory(self.run_dir)
 
     @cached_property
     def _engine(self) -> Engine:
+        processes = processes_of(self.engine)
+        if processes is not None:
+            return LocalEngine(processes)
         from streams.spark.backfill.spark_engine import SparkEngine
 
+        assert self.spark is not None
         return SparkEngine(self.spark)
 
     @cached_property
@@ -535,6 +567,7 @@ class Backfill:
             "stage": stage.number,
             "subtopology": stage.subtopologies[0] if len(stage.subtopologies) == 1 else list(stage.subtopologies),
             "duration_ms": int(1000 * (self._clock.monotonic() - begin)),
+            "latest": self._latest(job, tasks),
             "tasks": tasks,
         }
         return stage_report(self._directory.complete(path, manifest), resumed=False)
@@ -571,6 +604,23 @@ class Backfill:
             )
 
     def _input_rows(self, one: StageInput, reports: list[StageReport]) -> InputRows:
+        rows = self._rows_of(one, reports)
+        given = self.initial_state
+        if not isinstance(given, BackfillResult):
+            return rows
+        return replace(rows, highs=earlier_highs(given, rows, self.application_id))
+
+    def _latest(self, job: StageJob, tasks: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int, int]]:
+        """Returns the largest timestamps of what a stage wrote for later ones, those of earlier runs included."""
+        given = self.initial_state
+        before = earlier_latest(given, self.application_id) if isinstance(given, BackfillResult) else {}
+        found = {place: ts for place, ts in before.items() if place[0] in job.read_again}
+        for topic, writer, partition, ts in (one for task in tasks for one in task.get("latest", ())):
+            place = topic, writer, partition
+            found[place] = max(ts, found.get(place, ts))
+        return [(*place, ts) for place, ts in sorted(found.items())]
+
+    def _rows_of(self, one: StageInput, reports: list[StageReport]) -> InputRows:
         if one.stage is None:
             return self._history_rows(one.topic, one.partitions)
         report = reports[one.stage]
@@ -609,6 +659,7 @@ class Backfill:
             counts=counts,
             written_counts={**counts, **internal},
             attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
+            read_again=stage.topics_written.intersection(self._read_topics) - stage.looped,
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
             flush_at_end=self.flush_at_end,
@@ -623,6 +674,10 @@ class Backfill:
 
     def _has_offsets(self, topic: str) -> bool:
         return self.inputs[topic].offset is not None and self._by_offset(topic)
+
+    @cached_property
+    def _read_topics(self) -> frozenset[str]:
+        return frozenset(one.topic for stage in self.plan().stages for one in stage.inputs if one.stage is not None)
 
     def _needed_outputs(self) -> frozenset[str]:
         """Returns the topics that the topology reads again, and that of dead letters."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import History
-from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
-from streams.spark.backfill.result import read_rows
+from streams.spark.backfill.result_frames import read_rows
 from streams.spark.errors import OffsetGapError, PartitionMismatchError
+from streams.spark.executor.prepared_history import Preparation, prepared
 from streams.spark.executor.task_errors import Batches, error_of, reporting
 from streams.spark.session import check_version, check_workers
 
@@ -209,7 +209,20 @@ def _with_high_times(rows: DataFrame, inputs: Sequence[InputRows]) -> DataFrame:
             .orderBy("seq")
             .rowsBetween(Window.unboundedPreceding, Window.currentRow)
         )
-        high = functions.when(functions.col("q").isin(ordered), functions.max("ts").over(so_far)).otherwise(
-            functions.col("ts")
-        )
-    return rows.withColumn("high", high)
+        latest = functions.max("ts").over(so_far)
+        rows, before = _with_times_before(rows, inputs)
+        if before is not None:
+            latest = functions.greatest(latest, before)
+        high = functions.when(functions.col("q").isin(ordered), latest).otherwise(functions.col("ts"))
+    return rows.withColumn("high", high).drop("before")
+
+
+def _with_times_before(rows: DataFrame, inputs: Sequence[InputRows]) -> tuple[DataFrame, Column | None]:
+    """Adds the largest timestamp of each row's input in an earlier run, if there was one."""
+    from pyspark.sql import functions
+
+    found = [(q, *place, ts) for q, one in enumerate(inputs) for place, ts in one.highs.items()]
+    if not found:
+        return rows, None
+    times = rows.sparkSession.createDataFrame(found, "q int, pid int, upstream int, before bigint")
+    return rows.join(functions.broadcast(times), ["q", "pid", "upstream"], "left"), functions.col("before")

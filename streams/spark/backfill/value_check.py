@@ -36,7 +36,7 @@ def check_values(topic: str, history: History, topology: Topology, config: Strea
     """
     if history.encoded:
         return
-    types = dict(history.df.dtypes)
+    types = history.types()
     for part, serde in zip(("key", "value"), source_serdes(topology, config, topic), strict=True):
         column = getattr(history, part)
         if column is not None and not _fits(types[column], serde):

@@ -130,7 +130,7 @@ class LoopedTask:
             report = report_of(runner, attempt, checksums, {**self._counts[number, partition], **state}, begins)
             rows, gaps = (read.rows, read.gaps) if first and read is not None else (0, 0)
             reports.append({**report, "rows": rows, "gaps": gaps, "files": []})
-        reports[0]["files"] = self._output.finish()
+        reports[0] |= {"latest": self._output.latest, "files": self._output.finish()}
         return reports
 
     def _process(self, batch: pa.RecordBatch, inputs: dict[int, TaskInput]) -> None:

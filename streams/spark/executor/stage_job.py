@@ -68,6 +68,8 @@ class StageJob:
     """The directory in which each attempt of a task makes its own."""
     kept_outputs: frozenset[str] | None = None
     """The topics whose records are kept; ``None`` keeps all."""
+    read_again: frozenset[str] = frozenset()
+    """The topics that the stage writes and a later one reads."""
     wall_clock: str = "off"
     """``"event-time"`` moves the wall clock with stream time."""
     started_ms: int = 0

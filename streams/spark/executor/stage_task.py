@@ -17,7 +17,6 @@ import pyarrow as pa
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
-from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob, TaskTimes
 from streams.spark.executor.task_errors import Batches, report_of
@@ -36,7 +35,6 @@ def run_attempt(job: StageJob, number: int, attempt: int, batches: Batches) -> l
 
     :param number: the number of the Spark task, which is the partition unless records go round in the stage.
     """
-    relax_collector()
     output = TaskOutput(job, f"p{number}-a{attempt}", number)
     try:
         if job.looped:
@@ -74,7 +72,8 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
         write()
         checksums, state = output.write_state(runner)
         report = report_of(runner, attempt, checksums, {**counts, **state}, rows.begins)
-        return {**report, "rows": rows.rows, "gaps": rows.gaps, "files": output.finish()}
+        written = {"latest": output.latest, "files": output.finish()}
+        return {**report, "rows": rows.rows, "gaps": rows.gaps, **written}
     finally:
         runner.close()
 

@@ -19,6 +19,7 @@ from processor_api.texts import kind_and_text
 from streams.runtime.runner import columns
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.runtime.runner.task_runner import TaskRunner
+from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark import errors
 from streams.spark.errors import StageFailed
 
@@ -121,6 +122,7 @@ def reporting(
         number = context.partitionId()
         if number in done:
             return
+        relax_collector()
         with passed_to_driver():
             reports = attempt(number, context.taskAttemptId(), batches)
         columns = [pa.array([number], pa.int32()), pa.array([json.dumps(reports)])]

@@ -36,6 +36,7 @@ class TaskOutput:
         self._writer = RowWriter(Path(job.attempts) / name)
         self._dead_letters = dead_letter_topic(job.shipped.config.application_id)
         self._next = 0
+        self._latest: dict[tuple[str, int, int], int] = {}
 
     def write(
         self,
@@ -56,11 +57,26 @@ class TaskOutput:
         upstream = [self._upstream] * len(outputs) if upstream is None else upstream
         rows = output_rows(outputs, partitions, self._next, upstream)
         self._next += len(outputs)
+        if self._job.read_again:
+            self._note_times(rows)
         if self._dead_letters in counts:
             letters = pa.compute.equal(rows.column("topic"), self._dead_letters)
             self._add("error", rows.filter(letters))
             rows = rows.filter(pa.compute.invert(letters))
         self._add("record", rows)
+
+    def _note_times(self, rows: pa.RecordBatch) -> None:
+        again = pa.compute.is_in(rows.column("topic"), value_set=pa.array(sorted(self._job.read_again), pa.string()))
+        found = pa.table(rows.filter(again)).group_by(["topic", "upstream", "partition"]).aggregate([("ts", "max")])
+        for topic, upstream, partition, ts in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            place = topic, upstream, partition
+            self._latest[place] = max(ts, self._latest.get(place, ts))
+
+    @property
+    def latest(self) -> list[tuple[str, int, int, int]]:
+        """The largest timestamp in ms of each topic that is read again, by the task that wrote it and the partition, as
+        ``(topic, upstream, partition, timestamp)``."""
+        return [(*place, ts) for place, ts in self._latest.items()]
 
     def _add(self, kind: str, rows: pa.RecordBatch) -> None:
         if rows.num_rows:

@@ -109,6 +109,27 @@ def table_of_rows(
     return rows.mapInArrow(lambda batches: _table_batches(text, batches), layout.schema)
 
 
+def arrow_table_of_rows(
+    rows: pa.Table, layout: TableLayout, *, all_versions: bool = False, expired: bool = False
+) -> pa.Table:
+    """Returns the table of a store as :func:`table_of_rows` does, of rows that are a table of Arrow."""
+    layout = replace(layout, offsets=False)
+    rows = rows.filter(pc.is_valid(rows.column("key")))
+    has_versions = layout.form is ChangelogForm.VERSIONS
+    if has_versions:
+        rows = rows.sort_by([("partition", "ascending"), ("seq", "ascending")])
+    else:
+        rows = rows.filter(pc.is_valid(rows.column("value")))
+    batches = rows.to_batches()
+    stream_times: dict[int, int] = {}
+    for partition, part in [] if expired else _parts(batches):
+        time = layout.stream_time(part.column("key").to_pylist(), part.column("ts").to_pylist())
+        stream_times[partition] = max(time, stream_times.get(partition, -1))
+    text = packed(RowsPlan(layout, stream_times, all_versions, expired))
+    found = (_version_batches if has_versions else _table_batches)(text, batches)
+    return pa.Table.from_batches(list(found), layout.arrow_schema)
+
+
 def _stream_times(rows: DataFrame, layout: TableLayout) -> dict[int, int]:
     """Returns the time of each partition by which rows expire: the largest in its keys, whose bytes compare as they do,
     since no time is negative; with a time to live the largest timestamp."""

@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from pyspark import cloudpickle
-
 from processor_api.texts import kind_and_text
 from streams.spark.errors import SerdeNotPicklable
+
+cloudpickle: Any
+try:
+    cloudpickle = import_module("pyspark.cloudpickle")
+except ImportError:  # without Spark
+    cloudpickle = import_module("cloudpickle.cloudpickle")
 
 _Pickler: Any = cloudpickle.CloudPickler
 _by_value: Any = cloudpickle.list_registry_pickle_by_value

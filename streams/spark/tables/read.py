@@ -17,8 +17,8 @@ from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cl
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.sources.table_source import FORMAT as TABLE_FORMAT
 from streams.spark.sources.table_source import table_plan
+from streams.spark.sources.topic_plan import plan_of
 from streams.spark.sources.topic_source import FORMAT as TOPIC_FORMAT
-from streams.spark.sources.topic_source import plan_of
 from streams.spark.tables.registration import register
 
 if TYPE_CHECKING:
