@@ -243,7 +243,7 @@ def cut_of(run: FinishedRun) -> Cut:
     if given is not None:
         return Cut.from_json(given if isinstance(given, str) else json.dumps(given))
     offsets = run.position.offsets()
-    if not offsets:
+    if not offsets and not any(has_offsets(run.run, topic) for topic in run.run.get("inputs", ())):
         raise CutError(
             f"the backfill in {str(run.path)!r} has no cut, and its history has no offsets: say where live workers"
             " begin, bootstrap(..., cut=Cut.at_time(...)) with the time at which the history ends"
