@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.output.failures import CLEAN, CannotRun
-from streams.cli.output.terminal import say_lines
+from streams.cli.output.terminal import say, say_lines
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.settings import APPLICATION_ID, spark_settings
 from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
@@ -18,6 +18,7 @@ from streams.config.sources import Given
 
 if TYPE_CHECKING:
     from streams.spark import Cut, History
+    from streams.spark.backfill.runs import Run, Runs
 
 KAFKA = "kafka"
 PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")
@@ -29,11 +30,31 @@ def add_parser(commands: Any) -> None:
         "backfill",
         help="run a topology over history",
         description="Runs the topology of an application over history, and keeps its outputs and tables in a"
-        " directory. Run it again with the same arguments to go on after a failure.",
+        " directory. Run it again with the same arguments to go on after a failure. With --runs, each call goes on with"
+        " the state of the run before, reads what the histories have since, and does nothing if that is nothing.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--run-dir", metavar="DIR", help="where results go; all executors can write to it")
+    where.add_argument(
+        "--runs", metavar="DIR", help="a directory of runs that go on with each other: this is one more of them"
+    )
     parser.add_argument(
-        "--run-dir", required=True, metavar="DIR", help="where results go; all executors can write to it"
+        "--since",
+        metavar="RUN",
+        help="with --runs: the run to go on with, last (as without it), a number, or none to begin again",
+    )
+    parser.add_argument(
+        "--replace", action="store_true", help="with --since: set the runs that come after that one aside"
+    )
+    parser.add_argument(
+        "--gaps", choices=("refuse", "allow"), default="refuse", help="whether offsets may be missing since that run"
+    )
+    parser.add_argument(
+        "--engine",
+        default="spark",
+        metavar="ENGINE",
+        help="spark, or local for processes of this machine (local[N] for N of them)",
     )
     parser.add_argument(
         "--history",
@@ -90,6 +111,8 @@ def add_session_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.runs is None and (arguments.since or arguments.replace):
+        raise CannotRun("--since and --replace go with --runs DIR, the directory of the runs")
     given = spark_settings(arguments)
     topology = checked_topology(arguments.topology, given)
     partitions = dict(_partitions(arguments.partitions))
@@ -98,29 +121,66 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("no history is given: --history TOPIC=PATH for each topic that the topology reads")
     columns = [_column(text, sources) for text in arguments.column]
     cut = read_cut(arguments.cut)
-    spark = spark_of(arguments)
-    from streams.spark import Backfill
+    spark = None if arguments.engine != "spark" else spark_of(arguments)
+    from streams.spark import Backfill, BackfillResult
+    from streams.spark.backfill.runs import Runs
 
+    runs, base = None, None
+    if arguments.runs is not None:
+        runs = Runs(arguments.runs)
+        base = _base(runs, arguments.since)
+        _check_later(runs, base, replace=arguments.replace)
     backfill = Backfill(
         spark,
         topology,
         {topic: _history(spark, topic, path, columns, arguments, given) for topic, path in sources.items()},
         application_id=str(given.settings[APPLICATION_ID]),
-        run_dir=arguments.run_dir,
+        run_dir=arguments.run_dir if runs is None else runs.after(base),
         partitions=partitions,
         config=given.settings,
         order=arguments.order,
         outputs=arguments.outputs,
         on_error=arguments.on_error,
         cut=cut,
+        initial_state=None if base is None else BackfillResult.load(spark, base.path, topology, given.settings),
+        gaps=arguments.gaps,
+        overlaps="refuse" if base is None else "skip",
         flush_at_end=arguments.flush_at_end,
+        engine=arguments.engine,
     )
     plan = backfill.plan()
     say_lines(plan.explain())
+    if base is not None and not plan.is_new:
+        say(f"nothing new since run {base.number}: its result stands")
+        return CLEAN
     if not arguments.explain:
         sys.stdout.flush()
+        if runs is not None and arguments.replace:
+            for one in runs.set_aside(base):
+                say(f"run {one.number} is set aside in {runs.path / 'replaced'}")
         say_lines(str(backfill.run(resume=not arguments.from_start)))
     return CLEAN
+
+
+def _base(runs: Runs, since: str | None) -> Run | None:
+    """Returns the run to go on with; ``None`` to begin."""
+    if since in (None, "last"):
+        return runs.last()
+    if since == "none":
+        return None
+    if not since.isdecimal():
+        raise CannotRun(f"--since {since}: give last, none, or the number of a run (streams spark runs lists them)")
+    return runs.get(int(since))
+
+
+def _check_later(runs: Runs, base: Run | None, *, replace: bool) -> None:
+    """Refuses to put a run in the place of others, unless that is said."""
+    later = runs.later(base)
+    if later and not replace:
+        numbers = ", ".join(str(one.number) for one in later)
+        raise CannotRun(
+            f"run {numbers} in {runs.path} went on with it: say --replace to set them aside, and run their days again"
+        )
 
 
 def read_cut(path: Path | None) -> Cut | None:
@@ -177,6 +237,8 @@ def _history(
 
     if path == KAFKA:
         return History.kafka(spark, given.settings, topic)
+    if spark is None and not os.path.exists(path):
+        raise CannotRun(f"--history {topic}={path}: there is no such file or directory")
     own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
     own |= {part: column for of, part, column in columns if of == topic}
     return History.parquet(

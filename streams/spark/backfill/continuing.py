@@ -29,11 +29,13 @@ class Continuation:
 
     :param applied: topics whose records are in the state already, and are not processed again.
     :param whole: topics of global tables whose history has all that the state has of them, and more.
+    :param is_new: whether there is any record that the state does not have.
     """
 
     applied: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_new: bool = True
 
 
 def continuation(
@@ -84,7 +86,7 @@ def continuation(
             topic=again[0],
         )
     notes += [f"the records of topic {topic!r} are in initial_state already, and are not read again" for topic in again]
-    return Continuation(tuple(applied), tuple(whole), tuple(notes))
+    return Continuation(tuple(applied), tuple(whole), tuple(notes), is_new=bool(following))
 
 
 def _has_all(was: TopicPosition, reading: Reading) -> bool:

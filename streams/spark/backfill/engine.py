@@ -58,6 +58,10 @@ class Engine(Protocol):
         """Returns the same without any row."""
         ...
 
+    def behind(self, rows: InputRows, offsets: Mapping[int, int]) -> InputRows:
+        """Returns the rows from some offsets on, by partition."""
+        ...
+
     def written_rows(self, topic: str, files: Sequence[str], writers: int) -> InputRows:
         """Returns the rows of a topic in files that an earlier stage wrote (`streams.spark.executor.rows`)."""
         ...

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
-from streams.spark.sources.arrow_rows import KafkaRows, is_arrow, source_of, types_of
+from streams.spark.position import file_hash
+from streams.spark.sources.arrow_rows import KafkaRows, is_arrow, source_of, types_of, with_files
 from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.sources.topic_plan import plan_of
@@ -72,6 +73,8 @@ class History:
     name: str | None = None
     _pinning: Pinning | None = field(default=None, repr=False, kw_only=True)
     """Makes the history of Kafka anew with other ends; ``None`` where ends were given, or there are no such."""
+    _only: frozenset[str] | None = field(default=None, repr=False, kw_only=True)
+    """The files that are read; ``None`` for all that the DataFrame has."""
 
     @staticmethod
     def parquet(spark: SparkSession | None, path: str | list[str], **columns: Any) -> History:
@@ -126,6 +129,22 @@ class History:
 
         is_open = offsets is None and start == "earliest" and end == "latest"
         return replace(pin(offsets, None, None), _pinning=pin if is_open else None)
+
+    def without_files(self, known: Collection[str]) -> History:
+        """Returns the history without some of its files.
+
+        :param known: hashes of them, as a :class:`streams.spark.position.Batch` has them.
+        """
+        files = self.source().get("files", {})
+        left = frozenset(name for name in files if file_hash(name, files[name]) not in known)
+        if len(left) == len(files):
+            return self
+        if is_arrow(self.df):
+            return replace(self, df=with_files(self.df, left))
+        from pyspark.sql import functions
+
+        df = self.df.where(functions.col("_metadata.file_path").isin(*sorted(left)))
+        return replace(self, df=df, _only=left)
 
     @property
     def is_open(self) -> bool:
@@ -231,7 +250,7 @@ class History:
     def description(self) -> dict[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
         reading them: columns, types, and the source (:meth:`source`)."""
-        left_out = ("df", "_pinning", "name")
+        left_out = ("df", "_pinning", "_only", "name")
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**options, "types": self.types(), "source": self.source()}
 
@@ -243,7 +262,8 @@ class History:
             return {"kind": "kafka", "name": self.name, "offsets": json.loads(offsets.to_json())}
         if is_arrow(self.df):
             return {**source_of(self.df), "name": self.name}
-        files = {name: _state_of(self.df, name) for name in sorted(self.df.inputFiles())}
+        names = sorted(self.df.inputFiles() if self._only is None else self._only)
+        files = {name: _state_of(self.df, name) for name in names}
         found: dict[str, Any] = {"kind": "files", "files": files} if files else {"kind": "frame"}
         return {**found, "name": self.name, "plan": _plan_of(self.df)}
 

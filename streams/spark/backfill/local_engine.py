@@ -34,7 +34,7 @@ from streams.spark.executor.rows import HEADERS
 from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import error_of, passed_to_driver
 from streams.spark.rows.shipping import dumps, loads
-from streams.spark.sources.arrow_rows import RecordFile, Source, is_arrow, sources_of, with_preparation
+from streams.spark.sources.arrow_rows import Behind, RecordFile, Source, is_arrow, sources_of, with_preparation
 
 BATCH_ROWS = 10_000
 """Rows that a task gets at a time."""
@@ -254,6 +254,9 @@ class LocalEngine:
 
     def none_of(self, rows: InputRows) -> InputRows:
         return replace(rows, rows=())
+
+    def behind(self, rows: InputRows, offsets: Mapping[int, int]) -> InputRows:
+        return replace(rows, rows=tuple(Behind(one, offsets) for one in rows.rows))
 
     def written_rows(self, topic: str, files: Sequence[str], writers: int) -> InputRows:
         return InputRows(topic, tuple(RecordFile(path, topic) for path in files), writers, True, True)

@@ -73,6 +73,8 @@ class BackfillPlan:
     """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
     notes: tuple[str, ...] = ()
     """Remarks on the histories, such as columns that are not read."""
+    is_new: bool = True
+    """Whether the histories have a record that the initial state does not have."""
 
     def explain(self) -> str:
         """Returns the plan as text: each stage with its inputs, stores and outputs."""
@@ -143,6 +145,8 @@ class Backfill:
     :param engine: ``"spark"``; or ``"local"`` for processes of this machine, as many as it has cores, or
         ``"local[N]"``: histories and results are tables of Arrow then, and a partition whose rows have to be sorted has
         to fit into memory.
+    :param overlaps: what to do where a history has records that are in ``initial_state``: ``"refuse"``, or ``"skip"``
+        to leave out what comes before its offset, or is in its files: for histories that grow, such as a whole lake.
     :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
         results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
@@ -163,6 +167,7 @@ class Backfill:
     on_error: Literal["fail", "dead_letter"] = "fail"
     cut: Cut | None = None
     gaps: Literal["refuse", "allow"] = "refuse"
+    overlaps: Literal["refuse", "skip"] = "refuse"
     flush_at_end: bool = False
     engine: str = "spark"
 
@@ -177,6 +182,7 @@ class Backfill:
         _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
         _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
         _check_choice("gaps", self.gaps, ("refuse", "allow"))
+        _check_choice("overlaps", self.overlaps, ("refuse", "skip"))
         self._check_engine()
         if self.flush_at_end and self.cut is not None:
             raise UnsupportedForBackfill(
@@ -244,7 +250,10 @@ class Backfill:
 
     def _pinned(self, topic: str, history: History, kept: OffsetRanges | None) -> History:
         if not history.is_open:
-            return history
+            was = self._begin.topics.get(topic)
+            if self.overlaps == "refuse" or was is None or self._has_offsets(topic):
+                return history
+            return history.without_files({name for one in was.batches for name in one.source.get("files", ())})
         if kept is not None:
             return history.pinned_to(kept)
         fills_global = topic in self._filling
@@ -350,7 +359,9 @@ class Backfill:
         globals_ = self._global_topics
         orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
         notes = tuple(note for topic, one in self.inputs.items() if (note := one.unread(topic)) is not None)
-        return BackfillPlan(self.application_id, stages, globals_, orders, (*notes, *self._continued.notes))
+        found = self._continued
+        all_notes = (*notes, *found.notes)
+        return BackfillPlan(self.application_id, stages, globals_, orders, all_notes, found.is_new)
 
     @property
     def _global_topics(self) -> tuple[str, ...]:
@@ -470,6 +481,7 @@ class Backfill:
                 "order": self.order,
                 "wall_clock": self.wall_clock,
                 "initial_state": self._described_state(plan.stages),
+                "overlaps": self.overlaps,
                 "outputs": self.outputs,
                 "on_error": self.on_error,
                 "flush_at_end": self.flush_at_end,
@@ -638,12 +650,18 @@ class Backfill:
         found = self._engine.history_rows(topic, history, by_offset=self._by_offset(topic))
         if "_continued" in self.__dict__ and topic in self._continued.applied:
             found = self._engine.none_of(found)
+        was = self._begin.topics.get(topic)
+        skips = self.overlaps == "skip" and was is not None and self._has_offsets(topic)
         place = history.partition is None and partitions is not None
         check = history.check_keys and history.partition is not None and partitions is not None
-        if history.encoded and not place and not check:
-            return found
-        job = Preparation(self._shipped, topic, partitions or 1, not history.encoded, place, check)
-        return self._engine.prepared(found, job)
+        if not history.encoded or place or check:
+            job = Preparation(self._shipped, topic, partitions or 1, not history.encoded, place, check)
+            found = self._engine.prepared(found, job)
+        if skips and history.pinned() is None:
+            assert was is not None
+            begins = {number: one.read_to for number, one in was.partitions.items() if one.read_to}
+            found = self._engine.behind(found, begins)
+        return found
 
     def _job(self, stage: Stage, inputs: list[InputRows]) -> StageJob:
         counts = self._counts()

@@ -8,7 +8,7 @@ in it. The sort is a total order, so that a task which Spark runs again sees the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,14 @@ class SparkEngine:
 
     def none_of(self, rows: InputRows) -> InputRows:
         return replace(rows, rows=rows.rows.limit(0))
+
+    def behind(self, rows: InputRows, offsets: Mapping[int, int]) -> InputRows:
+        from pyspark.sql import functions
+
+        least = self._spark.createDataFrame(list(offsets.items()), "pid int, least bigint")
+        joined = rows.rows.join(functions.broadcast(least), "pid", "left")
+        left = joined.where(functions.col("least").isNull() | (functions.col("seq") >= functions.col("least")))
+        return replace(rows, rows=left.drop("least"))
 
     def written_rows(self, topic: str, files: Sequence[str], writers: int) -> InputRows:
         from pyspark.sql import functions

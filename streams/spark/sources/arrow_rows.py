@@ -7,11 +7,12 @@ Each source travels to a worker process and yields batches with the columns of a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -161,6 +162,29 @@ class HistorySource:
 
 
 @dataclass(frozen=True)
+class Behind:
+    """The rows of a source behind some offsets.
+
+    :param offsets: by partition; of a partition that has none all rows are yielded.
+    """
+
+    source: Source
+    offsets: Mapping[int, int]
+
+    @property
+    def partition(self) -> int | None:
+        return self.source.partition
+
+    def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
+        wanted = None if only is None else tuple(dict.fromkeys((*only, "pid", "seq")))
+        for batch in self.source.batches(wanted):
+            numbers = batch.column("pid").fill_null(-1).to_numpy(zero_copy_only=False)
+            begins = np.array([self.offsets.get(number, -1) for number in range(int(numbers.max(initial=0)) + 1)])
+            least = np.where(numbers < 0, -1, begins[numbers])
+            yield batch.filter(pc.greater_equal(batch.column("seq").fill_null(0), pa.array(least)))
+
+
+@dataclass(frozen=True)
 class TopicRange:
     """A range of one partition of a topic."""
 
@@ -282,9 +306,19 @@ def source_of(df: Any) -> Mapping[str, Any]:
             " pyarrow.dataset.dataset(path)"
         )
     found = df.filesystem.get_file_info(files)
-    front = "file://" if df.filesystem.type_name == "local" else ""
-    states = {f"{front}{one.path}": [one.size, (one.mtime_ns or 0) // 1_000_000] for one in found}
+    states = {f"{_front(df)}{one.path}": [one.size, (one.mtime_ns or 0) // 1_000_000] for one in found}
     return {"kind": "files", "files": states, "plan": schema}
+
+
+def with_files(df: ds.FileSystemDataset, names: Collection[str]) -> ds.FileSystemDataset:
+    """Returns the part of a dataset that is in some of its files."""
+    front = _front(df)
+    fragments = [one for one in df.get_fragments() if f"{front}{one.path}" in names]
+    return ds.FileSystemDataset(fragments, df.schema, df.format, df.filesystem)
+
+
+def _front(df: Any) -> str:
+    return "file://" if df.filesystem.type_name == "local" else ""
 
 
 def _content(table: pa.Table) -> str:
