@@ -188,21 +188,26 @@ CASES: dict[str, tuple[Callable[[], Any], Rows, Rows, tuple[str, ...], tuple[str
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("engine", ["spark", "local[1]"])
 @pytest.mark.parametrize("case", CASES)
-def test_outputs_and_tables_are_those_of_the_test_driver_byte_for_byte(spark: Any, tmp_path: Path, case: str) -> None:
+def test_outputs_and_tables_are_those_of_the_test_driver_byte_for_byte(
+    spark: Any, tmp_path: Path, case: str, engine: str
+) -> None:
     from streams.spark.backfill.history import History
     from streams.spark.backfill.run import Backfill
 
     topology, rows, first, stores, versioned = CASES[case]
     expected = run_driver(topology, rows, first=first, versioned=[f"app-{store}-changelog" for store in versioned])
+    session = spark if engine == "spark" else None
     inputs = {
-        topic: History.parquet(spark, write_history(tmp_path / topic, some), headers="headers")
+        topic: History.parquet(session, write_history(tmp_path / topic, some), headers="headers")
         for topic, some in {**rows, **first}.items()
     }
     backfill = Backfill(
-        spark,
+        session,
         topology,
         inputs,
+        engine=engine,
         application_id="app",
         run_dir=tmp_path / "run",
         config=SETTINGS,

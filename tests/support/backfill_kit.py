@@ -120,6 +120,8 @@ def write_history(path: Path, rows: Sequence[Row], *, seed: int = 1, files: int 
 
 def results_of(result: Any, outputs: Iterable[str], stores: Iterable[str], *, versioned: Iterable[str] = ()) -> Results:
     """Returns what a backfill wrote in the form of :func:`run_driver`."""
+    if isinstance(result.dead_letters(), pa.Table):
+        return _local_results(result, outputs, stores, versioned)
     found: dict[str, list[Output]] = {}
     for topic in outputs:
         rows = result.output(topic).selectExpr("*", "unix_millis(timestamp) as ms").orderBy("upstream", "seq").collect()
@@ -131,6 +133,25 @@ def results_of(result: Any, outputs: Iterable[str], stores: Iterable[str], *, ve
         tables[name] = {
             ((bytes(row.key), row.ms) if store in versioned else bytes(row.key)): (_bytes(row.value), row.ms)
             for row in rows
+        }
+    return Results(found, tables)
+
+
+def _local_results(result: Any, outputs: Iterable[str], stores: Iterable[str], versioned: Iterable[str]) -> Results:
+    order = [("upstream", "ascending"), ("seq", "ascending")]
+    found: dict[str, list[Output]] = {}
+    for topic in outputs:
+        rows = result.output(topic).sort_by(order)
+        times = rows.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+        found[topic] = [
+            (row["key"], row["value"], ms, _headers(row["headers"]))
+            for row, ms in zip(rows.to_pylist(), times, strict=True)
+        ]
+    tables: dict[str, dict[Any, tuple[bytes, int]]] = {}
+    for store in stores:
+        tables[result.changelog(store)] = {
+            ((row["key"], row["ts"]) if store in versioned else row["key"]): (row["value"], row["ts"])
+            for row in result.changelog_rows(store).to_pylist()
         }
     return Results(found, tables)
 
