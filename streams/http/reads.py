@@ -21,12 +21,12 @@ from processor_api.stores.contracts import (
 from processor_api.stores.queries import IsolationLevel
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import cut, plain_str
+from processor_api.times import MOST_MS, time_ms
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
 from streams.http.served import HttpRefusal, json_text
 from streams.kafka.topics.internal import changelog_name
 from streams.queries.position import Position, PositionBound
-from streams.serdes.times import MOST_MS, time_ms
 from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted, parsed_json
 from streams.trials import trial_on_this_thread
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from processor_api.times import duration_text, short_iso
 from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, added
 from streams.runtime.processing.drops import late_in_words, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
-from streams.serdes.times import duration_text, short_iso
 
 MANY = 0.5
 """The part of the records from which on they explain that nothing comes out."""

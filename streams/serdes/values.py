@@ -20,8 +20,8 @@ from processor_api.errors import outage_behind
 from processor_api.serde import Headers, Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, printable, shown
+from processor_api.times import iso, time_ms
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
-from streams.serdes.times import iso, time_ms
 
 MOST_SHOWN = 80
 """Characters of a key or value in the text of an error."""

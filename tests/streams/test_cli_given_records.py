@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
+from processor_api.times import duration_ms, iso, time_ms
 from processor_api.user_code.given_serdes import as_serde
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.output.failures import CannotRun
@@ -25,7 +26,6 @@ from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_js
 from streams.cli.records.stored_json import json_reader
 from streams.cli.records.typed_lines import LineReader
 from streams.serdes import list_serde, serde_of
-from streams.serdes.times import duration_ms, iso, time_ms
 from streams.serdes.values import DoesNotFit, as_json, as_text, fitted
 
 

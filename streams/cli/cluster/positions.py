@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
+from processor_api.times import time_ms
 from streams.cli.output.failures import CannotRun
-from streams.serdes.times import time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer

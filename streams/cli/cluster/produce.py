@@ -16,6 +16,7 @@ from processor_api.errors import StreamsError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import shown
+from processor_api.times import time_ms
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
@@ -27,7 +28,6 @@ from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_tex
 from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
-from streams.serdes.times import time_ms
 from streams.serdes.values import DoesNotFit, Fitted, fitted
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.task_id import TopicPartition
+from processor_api.times import duration_ms
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.groups import GroupLag, control_topics, lags_of
@@ -20,7 +21,6 @@ from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, say_error
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
-from streams.serdes.times import duration_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, KafkaClients, TopicInfo

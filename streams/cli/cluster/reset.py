@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from processor_api.times import duration_ms, time_ms
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster import reset_plan
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
@@ -23,7 +24,6 @@ from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
-from streams.serdes.times import duration_ms, time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, KafkaClients

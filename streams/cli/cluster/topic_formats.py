@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.record import Headers
 from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
+from processor_api.times import iso
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.topology.topology import Topology
@@ -28,7 +29,6 @@ from streams.cli.records.stored_json import json_reader
 from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of
-from streams.serdes.times import iso
 
 if TYPE_CHECKING:
     from dsl.processors.joins.foreign_key import OwnSerdes

@@ -17,6 +17,7 @@ from processor_api.errors import AuthorizationError, StreamsError
 from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, split_letter_headers
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from processor_api.times import time_ms
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import PartitionReading
 from streams.cli.output.failures import CannotRun
@@ -26,7 +27,6 @@ from streams.cli.topology_function import APP_HELP
 from streams.kafka.own_names import former_replay_group, replay_group
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.topics.application import DEAD_LETTERS, dead_letter_topic
-from streams.serdes.times import time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, KafkaClients, TopicInfo

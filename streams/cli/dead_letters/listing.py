@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
+from processor_api.times import iso, short_iso
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
@@ -20,7 +21,6 @@ from streams.cli.output.failures import CLEAN, CannotRun, indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
 from streams.cli.records.json_lines import headers_as_json
 from streams.cli.topology_function import APP_HELP
-from streams.serdes.times import iso, short_iso
 from streams.serdes.values import as_json, as_text
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
+from processor_api.times import iso
 from processor_api.topology.function import topology_of
 from streams.cli.demo import shop
 from streams.cli.run.script import run
 from streams.cli.trial.session import Topics
 from streams.config import StreamsConfig
-from streams.serdes.times import iso
 from streams.serdes.values import as_json
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.remote import RemoteClients

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from processor_api.times import time_ms
 from processor_api.topology.function import topology_of
 from streams.cli.demo.crash import Crash
 from streams.cli.output.failures import CLEAN, FAILED
@@ -18,7 +19,6 @@ from streams.cli.records.json_lines import BadRecord
 from streams.cli.records.typed_lines import LineReader, TimeStep
 from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
-from streams.serdes.times import time_ms
 from streams.testing.settings import config_for_tests
 
 START = "2025-01-01T12:00:00Z"

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 
 from processor_api.record import HeaderList
 from processor_api.texts import repr_of, shown
+from processor_api.times import iso, time_ms
 from streams.cli.output.terminal import json_text
-from streams.serdes.times import iso, time_ms
 from streams.serdes.values import bytes_as_json, bytes_of_json, parsed_json
 
 NAMES = ("topic", "key", "value", "timestamp", "headers")

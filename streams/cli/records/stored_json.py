@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.serde import CurrentHeaders, Serde
-from streams.serdes.times import iso
+from processor_api.times import iso
 from streams.serdes.values import as_json, form_of
 
 

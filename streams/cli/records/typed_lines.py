@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.texts import shown
+from processor_api.times import duration_ms, time_ms
 from streams.cli.records.json_lines import (
     BadRecord,
     GivenRecord,
@@ -21,7 +22,6 @@ from streams.cli.records.json_lines import (
     record_of,
     text_lines,
 )
-from streams.serdes.times import duration_ms, time_ms
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def _compares(arguments: argparse.Namespace) -> bool:
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
     """Does what the options ask for; returns the exit status."""
+    from processor_api.times import duration_ms
     from streams.cli.shadow import in_memory, live
-    from streams.serdes.times import duration_ms
 
     clock = clock or SystemClock()
     try:

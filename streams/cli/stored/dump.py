@@ -15,13 +15,13 @@ from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
+from processor_api.times import iso
 from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.stored import where
-from streams.serdes.times import iso
 from streams.serdes.values import fitted
 
 # Converts between the bytes of a store and the text that a person reads and types.

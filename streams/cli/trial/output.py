@@ -15,6 +15,7 @@ from processor_api.stores.contracts import (
     VersionedRecord,
 )
 from processor_api.texts import MOST_VALUE, cut, printable
+from processor_api.times import iso
 from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
 from state.registry.kinds import kind_of
@@ -27,7 +28,6 @@ from streams.cli.trial.session import Output
 from streams.config import StreamsConfig
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text
-from streams.serdes.times import iso
 from streams.serdes.values import as_json, as_text, bytes_as_json
 
 MOST_CELL = 60

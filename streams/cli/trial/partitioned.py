@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from processor_api.context import HeldBack
 from processor_api.record import HeaderList
+from processor_api.times import short_iso
 from processor_api.topology.nodes import SourceNode
 from streams.cli.output.terminal import counted_were
 from streams.cli.trial.session import Output, Session
@@ -24,7 +25,6 @@ from streams.runtime.plan.task_plan import plan_tasks
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
-from streams.serdes.times import short_iso
 
 MOST_NAMED = 3
 """Tasks that a sentence names."""

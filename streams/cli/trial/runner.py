@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from processor_api.errors import StreamsError
+from processor_api.times import short_iso
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
 from streams.cli.output.terminal import counted_were, say_error
 from streams.cli.output.waiting_notice import standard_input
@@ -24,7 +25,6 @@ from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_column
 from streams.cli.trial.partitioned import PartitionedRun, PlacedRecord, Placing, hidden_things, outputs_of, task_rows
 from streams.cli.trial.session import Refused, Session, Topics
 from streams.config import StreamsConfig
-from streams.serdes.times import short_iso
 from streams.serdes.values import as_text
 from streams.testing.settings import with_defaults
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from processor_api.record import DropReason
+from processor_api.times import duration_text
 from processor_api.topology.data import TopologyData
-from streams.serdes.times import duration_text
 
 
 @dataclass(frozen=True)

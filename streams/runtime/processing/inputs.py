@@ -17,6 +17,7 @@ from processor_api.errors import StreamsError, UserCodeError, outage_behind
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList, Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.times import short_iso
 from processor_api.timestamps import (
     ConsumedRecord,
     TimestampExtractor,
@@ -29,7 +30,6 @@ from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
-from streams.serdes.times import short_iso
 
 log = logging.getLogger("streams.tasks")
 

@@ -11,13 +11,13 @@ from processor_api.context import HeldBack
 from processor_api.record import DropReason
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
+from processor_api.times import short_iso
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
 from streams.runtime.processing.drops import Dropped, TaskDrops, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
 from streams.runtime.tasks.task import Task
-from streams.serdes.times import short_iso
 
 log = logging.getLogger("streams.thread")
 
