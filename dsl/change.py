@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.serde import Serde, WrappingSerde
+from processor_api.serde import Serde, WrappingSerde, json_part, part_of_json
 from state.formats.values import read_varint, write_varint
 
 Change = tuple[Any, Any] | tuple[Any, Any, bool]
@@ -39,6 +39,18 @@ class ChangeSerde(WrappingSerde[Change]):
     def form(self) -> str:
         """The name of formats 4."""
         return "change"
+
+    def to_json(self, value: Change) -> Any:
+        """Returns an object with the new and the old value, and whether it is the latest where it may not be."""
+        assert self.inner is not None
+        new, old, *latest = value
+        shown = {"new": json_part(self.inner, new), "old": json_part(self.inner, old)}
+        return {**shown, "latest": latest[0]} if latest else shown
+
+    def from_json(self, given: Any) -> Change:
+        assert self.inner is not None
+        new, old = (part_of_json(self.inner, given[name]) for name in ("new", "old"))
+        return (new, old, given["latest"]) if "latest" in given else (new, old)
 
 
 def _no_serde(anything: Any) -> Any:

@@ -11,9 +11,19 @@ import re
 import struct
 import uuid as uuid_module
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from processor_api.texts import repr_of
+from processor_api.errors import StreamsError
+from processor_api.forms.json_values import (
+    as_json,
+    bytes_of_json,
+    expected,
+    json_of,
+    number_of_json,
+    number_of_text,
+    parsed_json,
+)
+from processor_api.texts import kind_and_text, repr_of
 
 T = TypeVar("T")
 
@@ -158,6 +168,9 @@ class Serde(Generic[T]):
 
     __slots__ = ("deserialize", "exact", "name", "serialize", "write_exact")
 
+    writes_json: ClassVar[bool] = False
+    """Whether its bytes are the JSON of its values, in UTF-8."""
+
     def __init__(
         self,
         serialize: Callable[[T], bytes],
@@ -215,6 +228,56 @@ class Serde(Generic[T]):
         found: T = plain
         return found
 
+    def to_json(self, value: T) -> Any:
+        """Returns a value as JSON has it, which people read in commands, over HTTP and in DataFrames.
+
+        Unless it is overridden, what JSON has no type for is a text or an object that looks like it. Override it
+        together with :meth:`from_json`, so that what was shown can be given again.
+        """
+        return as_json(value)
+
+    def from_json(self, given: Any) -> T:
+        """Returns the value that JSON stands for: of what :meth:`to_json` returns, an equal one.
+
+        Columns of DataFrames have bytes, decimals, dates and times of Python in place of texts. Unless it is
+        overridden, the value is what was given, or what the serde reads from that as a text in UTF-8 or as JSON: the
+        first that the serde writes, and would show so.
+
+        :raises ValueError: if it stands for none.
+        """
+
+        def read(bound: Serde[T]) -> T:
+            text = given if isinstance(given, str) else json.dumps(json_of(given), ensure_ascii=False)
+            return bound.deserialize(_write_string(text))
+
+        return _first_taken(self, (lambda _: given, read), lambda found: bool(self.to_json(found) == given))
+
+    def from_text(self, text: str) -> T | None:
+        """Returns the value that a person typed; ``None`` for null.
+
+        A text is the JSON of the value. Unless :meth:`from_json` is overridden, it is rather its bytes in UTF-8, or the
+        value itself: which of them only the serde knows.
+
+        :raises ValueError: if it stands for none.
+        """
+        typed: object = text
+        if not isinstance(typed, str):
+            raise TypeError(f"a key or value that was typed is a str, got {repr_of(typed)}")
+        if self.knows_json:
+            given = parsed_json(text)
+            return None if given is None else self.from_json(given)
+        tries: tuple[Callable[[Serde[T]], Any], ...] = (
+            lambda bound: bound.deserialize(_write_string(text)),
+            lambda _: text,
+            lambda _: parsed_json(text),
+        )
+        return _first_taken(self, tries, lambda _: True)
+
+    @property
+    def knows_json(self) -> bool:
+        """Whether it says itself what its values are in JSON, by :meth:`to_json` and :meth:`from_json`."""
+        return type(self).from_json is not Serde.from_json
+
     @property
     def schema(self) -> SerdeSchema | None:
         """The schema of the values that it writes; ``None`` if nothing is known of their form.
@@ -256,6 +319,40 @@ class Serde(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
+
+
+def _first_taken(serde: Serde[T], tries: Sequence[Callable[[Serde[T]], Any]], is_meant: Callable[[T], bool]) -> T:
+    """Returns the first value that a serde writes and reads, and which is meant; if none is, the first of the others.
+
+    :param tries: make the values, with the serde for headers that all of one try share.
+    """
+    others, error = list[T](), None
+    for each in tries:
+        bound = serde.with_headers(Headers())
+        try:
+            value: T = each(bound)
+            found = bound.deserialize(bound.serialize(value))
+            if is_meant(found):
+                return value
+            others.append(value)
+        except Exception as failure:
+            error = error or failure
+    if others:
+        return others[0]
+    assert error is not None
+    if isinstance(error, (StreamsError, TypeError, ValueError)):
+        raise error
+    raise ValueError(kind_and_text(error)) from error  # what the functions of a user raise, or the value's own methods
+
+
+def json_part(serde: Serde[Any], value: Any) -> Any:
+    """Returns a part of a value, which may be ``None``, as JSON has it."""
+    return None if value is None else serde.to_json(value)
+
+
+def part_of_json(serde: Serde[Any], given: Any) -> Any:
+    """Returns the part of a value that JSON stands for, which may be ``None``."""
+    return None if given is None else serde.from_json(given)
 
 
 class HeadersSerde(Serde[T]):
@@ -455,6 +552,61 @@ def _exact_string(value: object) -> bool:
     return True
 
 
+class _BuiltIn(Serde[T]):
+    """A serde of one type of Kafka's.
+
+    :param given: returns the value that JSON stands for.
+    :param typed: returns the value that a text stands for, which is not ``null``; ``None`` if that is one too.
+    """
+
+    __slots__ = ("_given", "_typed")
+
+    def __init__(
+        self,
+        *functions: Callable[[Any], Any],
+        given: Callable[[Any], T],
+        typed: Callable[[str], T] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(*functions, **more)
+        self._given = given
+        self._typed = typed
+
+    def from_json(self, given: Any) -> T:
+        return self._given(given)
+
+    def from_text(self, text: str) -> T | None:
+        if self._typed is None:
+            return self._given(text)
+        return None if text == "null" else self._typed(text)
+
+
+def _only(kind: type[T], what: str) -> Callable[[Any], T]:
+    def given(value: Any) -> T:
+        if type(value) is not kind:
+            raise expected(what)
+        return value
+
+    return given
+
+
+def _given_uuid(value: Any) -> uuid_module.UUID:
+    try:
+        return value if isinstance(value, uuid_module.UUID) else uuid_module.UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise expected("a UUID such as 6ba7b810-9dad-11d1-80b4-00c04fd430c8") from None
+
+
+def _typed_boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise expected("true or false")
+    return text == "true"
+
+
+def _nothing(value: Any) -> Any:
+    raise expected("null")
+
+
 def _number(code: str, name: str, low: int, high: int) -> Serde[int]:
     packer = struct.Struct(">" + code)
     pack, unpack, size = packer.pack, packer.unpack, packer.size
@@ -476,7 +628,9 @@ def _number(code: str, name: str, low: int, high: int) -> Serde[int]:
     def exact(value: object) -> bool:
         return type(value) is int and low <= value <= high
 
-    return Serde(write, read, name=name, exact=exact, write_exact=pack)
+    typed = number_of_text(int, "an integer")
+    given = _only(int, "an integer")
+    return _BuiltIn(write, read, name=name, exact=exact, write_exact=pack, given=given, typed=typed)
 
 
 def _float(code: str, name: str) -> Serde[float]:
@@ -498,7 +652,7 @@ def _float(code: str, name: str) -> Serde[float]:
         return value
 
     exact = (lambda value: type(value) is float) if code == "d" else None
-    return Serde(write, read, name=name, exact=exact)
+    return _BuiltIn(write, read, name=name, exact=exact, given=number_of_json, typed=number_of_json)
 
 
 def _as_float(value: Any, name: str) -> float:
@@ -571,6 +725,8 @@ class _JsonSerde(Serde[Any]):
 
     __slots__ = ()
 
+    writes_json = True
+
     def __init__(self) -> None:
         self.name = "json"
         self.exact = self.write_exact = None
@@ -586,6 +742,9 @@ class _JsonSerde(Serde[Any]):
 
     def plain(self, data: bytes) -> Any:
         return self.deserialize(data)
+
+    def from_json(self, given: Any) -> Any:
+        return json_of(given)
 
     @property
     def schema(self) -> SerdeSchema | None:
@@ -612,9 +771,18 @@ class Serdes:
         assert Serdes.LONG.deserialize(bytes([0, 0, 0, 0, 0, 0, 1, 0])) == 256
     """
 
-    STRING: Serde[str] = Serde(_write_string, _read_string, name="string", exact=_exact_string, write_exact=str.encode)
+    STRING: Serde[str] = _BuiltIn(
+        _write_string,
+        _read_string,
+        name="string",
+        exact=_exact_string,
+        write_exact=str.encode,
+        given=_only(str, "a text"),
+    )
     """Text in UTF-8."""
-    BYTES: Serde[bytes] = Serde(_write_bytes, bytes, name="bytes", exact=lambda value: type(value) is bytes)
+    BYTES: Serde[bytes] = _BuiltIn(
+        _write_bytes, bytes, name="bytes", exact=lambda value: type(value) is bytes, given=bytes_of_json
+    )
     """Bytes as they are."""
     INTEGER: Serde[int] = _number("i", "integer", -(1 << 31), (1 << 31) - 1)
     """32 bits, big-endian."""
@@ -626,11 +794,18 @@ class Serdes:
     """32-bit IEEE 754: the number of 32 bits that is nearest, so that most of Python's floats lose digits."""
     DOUBLE: Serde[float] = _float("d", "double")
     """64-bit IEEE 754, as Python's floats."""
-    BOOLEAN: Serde[bool] = Serde(_write_bool, _read_bool, name="boolean", exact=lambda value: type(value) is bool)
+    BOOLEAN: Serde[bool] = _BuiltIn(
+        _write_bool,
+        _read_bool,
+        name="boolean",
+        exact=lambda value: type(value) is bool,
+        given=_only(bool, "true or false"),
+        typed=_typed_boolean,
+    )
     """One byte, 0 or 1."""
-    UUID: Serde[uuid_module.UUID] = Serde(_write_uuid, _read_uuid, name="uuid")
+    UUID: Serde[uuid_module.UUID] = _BuiltIn(_write_uuid, _read_uuid, name="uuid", given=_given_uuid, typed=_given_uuid)
     """The 36-character text form, as Java writes it."""
-    VOID: Serde[Any] = Serde(_write_void, _read_void, name="void")
+    VOID: Serde[Any] = _BuiltIn(_write_void, _read_void, name="void", given=_nothing, typed=_nothing)
     """The serde of keys or values that are always null."""
     JSON: Serde[Any] = _JsonSerde()
     """The values that JSON has, compact and in UTF-8; objects that are keys of records have their names sorted."""

@@ -10,6 +10,7 @@ from dsl.joins.join_windows import JoinWindows
 from dsl.plan.materialization import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
+from processor_api.forms.times import iso, time_ms
 from processor_api.record import Headers
 from processor_api.serde import Serde, SerdeSchema, WrappingSerde, schema_around
 from processor_api.stores.builder import StoreBuilder, join_buffer_builder
@@ -19,6 +20,9 @@ from processor_api.stores.suppliers import StoreSupplier
 from state.formats.outer_join import outer_join_key, outer_join_value, read_outer_join_key, read_outer_join_value
 
 # Serdes of the store where records without a partner wait: keys by time, values with their side (formats 6).
+
+
+_SIDES = ("left", "right")
 
 
 class TimedSide(NamedTuple):
@@ -49,6 +53,16 @@ class TimedSideKeySerde(WrappingSerde[Any]):
         """The name of formats 6."""
         return "key of a join"
 
+    def to_json(self, value: Any) -> Any:
+        """Returns an object with the key, the time and the side."""
+        assert self.inner is not None
+        key, timestamp, left = value
+        return {"key": self.inner.to_json(key), "time": iso(timestamp), "side": _SIDES[not left]}
+
+    def from_json(self, given: Any) -> TimedSide:
+        assert self.inner is not None
+        return TimedSide(self.inner.from_json(given["key"]), time_ms(given["time"]), given["side"] == _SIDES[0])
+
 
 class SideValueSerde(Serde[Any]):
     """The serde of ``(value, left)``.
@@ -68,6 +82,19 @@ class SideValueSerde(Serde[Any]):
                 _value_reader(left.deserialize, right.deserialize),
                 name=f"{left.name} or {right.name}",
             )
+
+    def to_json(self, value: tuple[Any, bool]) -> Any:
+        """Returns an object with the side and the value."""
+        return {"side": _SIDES[not value[1]], "value": self._of_side(value[1]).to_json(value[0])}
+
+    def from_json(self, given: Any) -> tuple[Any, bool]:
+        is_left = given["side"] == _SIDES[0]
+        return self._of_side(is_left).from_json(given["value"]), is_left
+
+    def _of_side(self, is_left: bool) -> Serde[Any]:
+        found = self.left if is_left else self.right
+        assert found is not None
+        return found
 
     @property
     def schema(self) -> SerdeSchema | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+from processor_api.forms.json_values import BASE64, bytes_of_json
 from processor_api.serde import Serde, WrappingSerde
 from processor_api.texts import repr_of
 
@@ -45,6 +47,29 @@ class RecordIdSerde(WrappingSerde[Any]):
     def form(self) -> str:
         """The name of formats 14."""
         return "key and id"
+
+    def to_json(self, value: tuple[Any, Any]) -> Any:
+        """Returns a list of the key and the id."""
+        assert self.inner is not None
+        return [self.inner.to_json(value[0]), _id_as_json(value[1])]
+
+    def from_json(self, given: Any) -> tuple[Any, Any]:
+        assert self.inner is not None
+        key, found = given
+        return self.inner.from_json(key), _id_of_json(found)
+
+
+def _id_as_json(value: Any) -> Any:
+    """Returns an id as JSON has it; bytes that are a text are another id than that."""
+    if isinstance(value, tuple):
+        return [_id_as_json(part) for part in value]
+    return {BASE64: b64encode(value).decode()} if isinstance(value, bytes) else value
+
+
+def _id_of_json(given: Any) -> Any:
+    if isinstance(given, list):
+        return tuple(map(_id_of_json, given))
+    return bytes_of_json(given) if isinstance(given, dict) else given
 
 
 def _no_serde(anything: Any) -> Any:

@@ -82,6 +82,21 @@ class MigratingSerde(WrappingSerde[T]):
         found: T = plain if self.inner is None else self.inner.of_plain(plain)
         return found
 
+    def to_json(self, value: T) -> Any:
+        return value if self.inner is None else self.inner.to_json(value)
+
+    def from_json(self, given: Any) -> T:
+        found: T = given if self.inner is None else self.inner.from_json(given)
+        return found
+
+    def from_text(self, text: str) -> T | None:
+        found: T | None = super().from_text(text) if self.inner is None else self.inner.from_text(text)
+        return found
+
+    @property
+    def knows_json(self) -> bool:
+        return self.inner is not None and self.inner.knows_json
+
 
 def _no_default(_given: Any) -> Any:
     raise TypeError("the serde is left to the application's default, and was not given it")

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from processor_api.forms.json_values import expected
+from processor_api.forms.times import iso, time_ms
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde, WrappingSerde
 from processor_api.stores.windowed import Window, Windowed
@@ -16,6 +18,7 @@ from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from state.formats import keys
 
 K = TypeVar("K")
+_SHAPE = 'an object {"key": ..., "start": TIME, "end": TIME}'
 
 
 def _no_serde(anything: Any) -> Any:
@@ -58,6 +61,30 @@ class WindowedKeySerde(WrappingSerde[Windowed[K]], ABC):
         self.inner = optional_serde(inner, "inner", "a windowed serde") or _MISSING
         super().__init__(self._write, self._read, name=f"{kind}-windowed {self.inner.name}")
 
+    def to_json(self, value: Windowed[K]) -> Any:
+        """Returns an object with the key, and the start and the end of the window in ISO 8601."""
+        start, end = value.window
+        return {"key": self.inner.to_json(value.key), "start": iso(start), "end": iso(end)}
+
+    def from_json(self, given: Any) -> Windowed[K]:
+        """Returns the key in a window of such an object; the window may also stand within it, as in DataFrames."""
+        if isinstance(given, dict) and given.keys() == {"key", "window"} and isinstance(given["window"], dict):
+            given = {"key": given["key"], **given["window"]}
+        if not isinstance(given, dict) or not {"key", "start"} <= given.keys() <= {"key", "start", "end"}:
+            raise expected(_SHAPE)
+        start, end = time_ms(given["start"]), None if "end" not in given else time_ms(given["end"])
+        if end is not None and end < start:
+            raise ValueError(f"the window ends at {iso(end)}, before it starts")
+        return Windowed(self.inner.from_json(given["key"]), Window(start, self._end_given(start, end)))
+
+    @abstractmethod
+    def _end_given(self, start: int, end: int | None) -> int:
+        """Returns the end of a window with a start, in ms.
+
+        :param end: that given, if there is one.
+        :raises ValueError: if it is another one, or has to be given.
+        """
+
     @abstractmethod
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         """Returns the same with another inner serde."""
@@ -67,6 +94,14 @@ class WindowedKeySerde(WrappingSerde[Windowed[K]], ABC):
 
     @abstractmethod
     def _read(self, data: bytes) -> Windowed[K]: ...
+
+
+def key_of_window_as_json(serde: Serde[Any], windowed: Windowed[Any]) -> Any:
+    """Returns the key in a window as JSON, without the window.
+
+    :param serde: that of keys in windows, or of the keys alone, as stores of windows have it.
+    """
+    return (serde.inner if isinstance(serde, WindowedKeySerde) else serde).to_json(windowed.key)
 
 
 class TimeWindowedSerde(WindowedKeySerde[K]):
@@ -121,6 +156,12 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
         key, start = keys.read_window_key(data)[:2] if self._changelog else keys.read_window_topic_key(data)
         return Windowed(self.inner.deserialize(key), Window(start, self.end_of(start)))
 
+    def _end_given(self, start: int, end: int | None) -> int:
+        found = self.end_of(start)  # a size of 0 says that it is unknown
+        if end is not None and end != found > start:
+            raise ValueError(f"the window that starts at {iso(start)} ends at {iso(found)}, and not at {iso(end)}")
+        return found
+
     def end_of(self, start: int) -> int:
         """Returns the end of the window with a start, in ms, by the size that the serde was given."""
         return keys.window_end(start, self._size_ms) if self._end is None else self._end(start)
@@ -144,6 +185,11 @@ class SessionWindowedSerde(WindowedKeySerde[K]):
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         return self if inner is self.inner else SessionWindowedSerde(inner)
+
+    def _end_given(self, start: int, end: int | None) -> int:
+        if end is None:
+            raise expected(_SHAPE)
+        return end
 
     def _write(self, windowed: Windowed[K]) -> bytes:
         key, (start, end) = _checked(windowed)

@@ -10,7 +10,9 @@ from functools import cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from processor_api.serde import Serde
+from processor_api.forms.json_values import as_json, bytes_as_json, parsed_json
+from processor_api.forms.times import MOST_MS, time_ms
+from processor_api.serde import Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import (
     AggregationWithHeaders,
@@ -21,13 +23,13 @@ from processor_api.stores.contracts import (
 from processor_api.stores.queries import IsolationLevel
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import cut, plain_str
-from processor_api.times import MOST_MS, time_ms
+from state.formats.windowed_serdes import key_of_window_as_json
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
 from streams.http.served import HttpRefusal, json_text
 from streams.kafka.topics.internal import changelog_name
 from streams.queries.position import Position, PositionBound
-from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted, parsed_json
+from streams.serdes.values import DoesNotFit, fitted
 from streams.trials import trial_on_this_thread
 
 LIMIT, MOST_LIMIT = 1000, 100_000
@@ -45,13 +47,16 @@ class StoreSerdes:
 
     def __init__(self, builder: StoreBuilder[Any, Any], config: StreamsConfig) -> None:
         self.builder = builder
-        found: Serde[Any] | None = builder.key_serde or config.default_key_serde
+        found = with_default(builder.key_serde, config.default_key_serde)
         if found is None:
             raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
         # By the name of the changelog, as the store itself binds it: the schemas of a registry are those of a topic.
         topic = changelog_name(config.application_id, builder.name)
+        self.unbound_key = found
         self.key: Serde[Any] = found.bind(topic, is_key=True)
         self._write_key = self.key.inside().serialize
+        value = with_default(builder.value_serde, config.default_value_serde)
+        self._shown_value = as_json if value is None else value.bind(topic, is_key=False).to_json
 
     def write_key(self, key: Any) -> bytes:
         """Returns a key as the store has it: equal keys with equal bytes. Nothing is registered: a read of a key whose
@@ -89,6 +94,45 @@ class StoreSerdes:
         if found is None:
             raise HttpRefusal(400, f"{name} is null: no store has such a key")
         return found
+
+    # ------------------------------------------------------------------ rows
+
+    def key_row(self, key: Any, value: Any) -> Row:
+        """Returns the row of a key, which may be one of a window."""
+        if isinstance(key, Windowed):
+            start, end = key.window
+            return {
+                "key": key_of_window_as_json(self.key, key), "start": start, "end": end, **self._value_fields(value),
+            }  # fmt: skip
+        return {"key": self.key.to_json(key), **self._value_fields(value)}
+
+    def _value_fields(self, value: Any) -> Row:
+        shown = self._shown_value
+        if isinstance(value, ValueTimestampHeaders):
+            return {"value": shown(value.value), "timestamp": value.timestamp, "headers": _headers(value.headers)}
+        if isinstance(value, ValueAndTimestamp):
+            return {"value": shown(value.value), "timestamp": value.timestamp}
+        if isinstance(value, VersionedRecord):
+            return {"value": shown(value.value), "timestamp": value.timestamp, "valid_to": value.valid_to}
+        if isinstance(value, AggregationWithHeaders):
+            return {"value": shown(value.aggregation), "headers": _headers(value.headers)}
+        return {"value": shown(value)}
+
+    def row_text(self, key: Any, value: Any) -> str:
+        """Returns the row of a key as JSON."""
+        if type(value) is not ValueAndTimestamp or type(key) is not str or self.key is not Serdes.STRING:
+            return json_text(self.key_row(key, value))
+        shown = self._shown_value(value.value)
+        text = str(shown) if type(shown) is int else json_text(shown)
+        return f'{{"key":{json_text(key)},"value":{text},"timestamp":{value.timestamp}}}'
+
+    def pair_row(self, pair: Any) -> str:
+        """Returns the row of a key and its value as JSON."""
+        return self.row_text(*pair)
+
+
+def _headers(headers: Any) -> list[list[Any]]:
+    return [[name, None if value is None else bytes_as_json(value)] for name, value in headers or ()]
 
 
 class After(NamedTuple):
@@ -236,53 +280,14 @@ def position_of_json(text: str) -> Position:
         ) from None
 
 
-# ---------------------------------------------------------------------- rows
-
-
-def key_row(key: Any, value: Any) -> Row:
-    """Returns the row of a key, which may be one of a window."""
-    if isinstance(key, Windowed):
-        return {"key": as_json(key.key), "start": key.window.start, "end": key.window.end, **_value_fields(value)}
-    return {"key": as_json(key), **_value_fields(value)}
-
-
-def _value_fields(value: Any) -> Row:
-    if isinstance(value, ValueTimestampHeaders):
-        return {"value": as_json(value.value), "timestamp": value.timestamp, "headers": _headers(value.headers)}
-    if isinstance(value, ValueAndTimestamp):
-        return {"value": as_json(value.value), "timestamp": value.timestamp}
-    if isinstance(value, VersionedRecord):
-        return {"value": as_json(value.value), "timestamp": value.timestamp, "valid_to": value.valid_to}
-    if isinstance(value, AggregationWithHeaders):
-        return {"value": as_json(value.aggregation), "headers": _headers(value.headers)}
-    return {"value": as_json(value)}
-
-
-def _headers(headers: Any) -> list[list[Any]]:
-    return [[name, None if value is None else bytes_as_json(value)] for name, value in headers or ()]
-
-
-def row_text(key: Any, value: Any) -> str:
-    """Returns the row of a key as JSON."""
-    if type(value) is not ValueAndTimestamp or type(key) is not str:
-        return json_text(key_row(key, value))
-    inner = value.value
-    text = str(inner) if type(inner) is int else json_text(as_json(inner))
-    return f'{{"key":{json_text(key)},"value":{text},"timestamp":{value.timestamp}}}'
-
-
-def _pair_row(pair: Any) -> str:
-    return row_text(*pair)
-
-
 # ---------------------------------------------------------------------- reads
 
 
 def _get(serdes: StoreSerdes, query: Query) -> Read:
-    return get_of(serdes.named(query), as_of=_as_of(serdes, query))
+    return get_of(serdes, serdes.named(query), as_of=_as_of(serdes, query))
 
 
-def get_of(key: Any, *, as_of: int | None = None) -> Read:
+def get_of(serdes: StoreSerdes, key: Any, *, as_of: int | None = None) -> Read:
     """Returns the read of one key.
 
     :param as_of: the time of the version, in a versioned store.
@@ -292,10 +297,10 @@ def get_of(key: Any, *, as_of: int | None = None) -> Read:
         found = store.get(key) if as_of is None else store.get(key, as_of)
         return iter(() if found is None else ((key, found),))
 
-    return Read(key=key, rows=rows, row=_pair_row, single=True)
+    return Read(key=key, rows=rows, row=serdes.pair_row, single=True)
 
 
-def get_many_of(keys: Sequence[tuple[Any, Any]]) -> Read:
+def get_many_of(serdes: StoreSerdes, keys: Sequence[tuple[Any, Any]]) -> Read:
     """Returns the read of several keys of one partition, each with a row that may say that it is not there.
 
     :param keys: as they were given, and as the store takes them.
@@ -303,7 +308,7 @@ def get_many_of(keys: Sequence[tuple[Any, Any]]) -> Read:
 
     def row(found: Any) -> str:
         shown, key, value = found
-        return json_text({"key": shown, "found": False}) if value is None else row_text(key, value)
+        return json_text({"key": shown, "found": False}) if value is None else serdes.row_text(key, value)
 
     return Read(rows=lambda store, after: ((shown, key, store.get(key)) for shown, key in keys), row=row)
 
@@ -335,7 +340,7 @@ def _range(serdes: StoreSerdes, query: Query) -> Read:
         found = call(low, high) if as_of is None else call(low, high, as_of)
         return _behind(found, serdes, after)
 
-    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.write_key(pair[0]))
+    return Read(rows=rows, row=serdes.pair_row, place=lambda pair: serdes.write_key(pair[0]))
 
 
 def _continued(serdes: StoreSerdes, place: bytes, low: Any, high: Any, *, descending: bool) -> tuple[Any, Any]:
@@ -380,7 +385,7 @@ def _prefix(serdes: StoreSerdes, query: Query) -> Read:
         place = after.place
         return _Chosen(found, lambda pair: serdes.write_key(pair[0]) > place)
 
-    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.write_key(pair[0]))
+    return Read(rows=rows, row=serdes.pair_row, place=lambda pair: serdes.write_key(pair[0]))
 
 
 def _windows(serdes: StoreSerdes, query: Query) -> Read:
@@ -450,7 +455,7 @@ def _placed(
             raise HttpRefusal(400, f"the cursor is none of this store's: {plain_str(error)}") from None
         return _Chosen(found, lambda row: is_shown(row[1]))
 
-    return Read(key=key, rows=rows, row=lambda found: row_text(*found[1]), place=lambda found: found[0])
+    return Read(key=key, rows=rows, row=lambda found: serdes.row_text(*found[1]), place=lambda found: found[0])
 
 
 def _count(serdes: StoreSerdes, query: Query) -> Read:

@@ -261,7 +261,7 @@ class StorePages:
             of_partition.setdefault(self._partition(serdes, count, terms, key), []).append((number, one, key))
 
         def asked(keys: Keys) -> Asked:
-            read = get_many_of([(shown, key) for _, shown, key in keys])
+            read = get_many_of(serdes, [(shown, key) for _, shown, key in keys])
             return Asked(builder.name, "get", read, terms, query, body={"keys": [shown for _, shown, _ in keys]})
 
         async def rows(partitions: Sequence[int | None], endpoint: str | None) -> dict[int, str] | HttpRefusal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from processor_api.times import duration_text, short_iso
+from processor_api.forms.times import duration_text, short_iso
 from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, added
 from streams.runtime.processing.drops import late_in_words, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words

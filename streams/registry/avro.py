@@ -16,23 +16,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
+from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import WIDER, problems
 from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short
 from streams.registry.avro_values import (
+    AvroJson,
     Forms,
     GenericFixed,
     GenericRecord,
     GenericSymbol,
     json_default,
     logical_of,
-    of_json,
     raw_default,
-    with_bytes,
+    without_names,
 )
-from streams.registry.bound import SchemaFormat
+from streams.registry.bound import MOST_KNOWN, SchemaFormat, Subject
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, json_text
 from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, reads_more, shape_of
@@ -104,6 +105,7 @@ class AvroFormat(SchemaFormat):
         self.model = model
         self._root: RecordClass | None = None
         self._classes: Mapping[str, Any] = {}
+        self._jsons: dict[SchemaText, AvroJson] = {}
         self._natural: Any = None
         """The form of the schema that is made of the model."""
         if model is not None:
@@ -171,20 +173,38 @@ class AvroFormat(SchemaFormat):
             return value.schema
         return _OF_PYTHON.get(type(value))
 
-    def from_json(self, value: Any) -> Any:
-        """Returns the object that a value of JSON stands for; bytes may be ``{"base64": "..."}``, times ISO 8601."""
-        plain = with_bytes(value)
-        if self.model is not None:
-            try:
-                return validator_of(self.model, from_json=True)(json.dumps(value))
-            except ValueError:
-                if plain == value:
-                    raise
-                return validator_of(self.model)(plain)
-        if self.own is None or self.own.references:
-            return plain
-        forms = Forms(schema := _parsed([self.own.text]), {})
-        return of_json(forms, schema.root, plain)
+    def to_json(self, value: Any, subject: Subject) -> Any:
+        """Returns a value as its schema has it in JSON; one without a schema as what looks like it."""
+        schema = self.own or self.schema_of_value(value)
+        try:
+            return as_json(value) if schema is None else self._json(schema, subject.client).shown(value)
+        except (SchemaError, ValueError, TypeError):  # it was read by a schema with more
+            return as_json(value)
+
+    def from_json(self, value: Any, subject: Subject) -> Any:
+        """Returns the object that a value of JSON stands for, by its own schema or else the latest of the subject.
+
+        An object of a class is read as from a record; the class may know more fields and forms than its schema.
+        """
+        from streams.registry.client import NotInRegistry
+
+        try:
+            schema = self.own or subject.registered(None).schema
+        except NotInRegistry:  # a text or a number, which brings its schema along
+            return value
+        plain = self._json(schema, subject.client).given(value)
+        try:
+            data = AvroFormat(None).writer(schema, subject.client, b"")(plain)
+            return self.reader(Registered(schema, 0), subject.client, 0)(data)
+        except ValueError:
+            return plain if self.model is None else validator_of(self.model)(without_names(plain))
+
+    def _json(self, schema: SchemaText, client: RegistryClient) -> AvroJson:
+        if schema not in self._jsons:
+            if len(self._jsons) >= MOST_KNOWN:
+                self._jsons.clear()
+            self._jsons[schema] = AvroJson(Forms(_schema_of(schema, client), self._classes, self._root))
+        return self._jsons[schema]
 
     def problems(self, former: str) -> Sequence[str] | None:
         assert self.own is not None

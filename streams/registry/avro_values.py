@@ -2,12 +2,11 @@
 
 A schema compiles to one function for each of its types, once (:class:`Forms`). The function checks a value and returns
 what fastavro writes for it, so nothing is written that fastavro would read as another value. A value that does not fit
-raises :class:`Misfit`, with its place.
+raises :class:`Misfit`, with its place. :class:`AvroJson` has values as JSON.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime
 import decimal
 import enum
@@ -17,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
+from processor_api.forms.json_values import BASE64, NOT_FINITE, as_json, bytes_as_json, bytes_of_json
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import exact_text
 from streams.registry.avro_models import RecordClass
@@ -545,41 +545,119 @@ def json_default(raw: Any) -> Any:
     return {key: json_default(one) for key, one in raw.items()} if isinstance(raw, dict) else raw
 
 
-# ---------------------------------------------------------------------- values that people give
+# ---------------------------------------------------------------------- JSON that people see and give
 
 
-def with_bytes(value: Any) -> Any:
-    """Returns a value of JSON with bytes for each ``{"base64": "..."}`` in it."""
-    if isinstance(value, dict):
-        if value.keys() == {"base64"} and isinstance(value["base64"], str):
-            return base64.b64decode(value["base64"])
-        return {name: with_bytes(one) for name, one in value.items()}
-    return [with_bytes(one) for one in value] if isinstance(value, list) else value
+class AvroJson:
+    """The JSON of the values of one schema, which says where a text is bytes, a time or a decimal.
 
+    A value of a union stands as it is where it would be read as the same; otherwise it is ``{"name of its type":
+    value}``, as in Avro's own JSON.
 
-def of_json(forms: Forms, given: Any, value: Any) -> Any:
-    """Returns what a value of JSON stands for in a type of a schema; itself if it stands for nothing there."""
-    node = forms.schema.meant(given)
-    if isinstance(node, list):
-        for branch in node:
-            found = of_json(forms, branch, value)
-            try:
-                forms.of(branch).write(found)
-            except (SchemaError, ValueError, TypeError):
-                continue
-            return found
+    :param forms: those of its values.
+    """
+
+    def __init__(self, forms: Forms) -> None:
+        self._schema: AvroSchema = forms.schema
+        self._write: Callable[[Any], Any] = forms.of(self._schema.root).write
+        self._forms = Forms(self._schema, {})
+        self._writers: dict[int, Callable[[Any], Any]] = {}
+        """The functions of unions and their branches, by the identity of their nodes."""
+
+    def shown(self, value: Any) -> Any:
+        """Returns a value as JSON has it.
+
+        :raises Misfit: if it is none of the schema.
+        """
+        return self._shown(self._schema.root, self._write(value))
+
+    def given(self, value: Any) -> Any:
+        """Returns the value without a model that JSON stands for; bytes, decimals and times may be those of Python.
+
+        What stands for nothing is returned as it is, and refused when it is written.
+        """
+        return self._given(self._schema.root, value)
+
+    def _shown(self, given: Any, raw: Any) -> Any:
+        """Returns the JSON of what fastavro takes for a value of a type."""
+        node = self._schema.meant(given)
+        if isinstance(node, list):
+            return None if raw is None else self._chosen(node, *raw)
+        kind, logical = kind_of(node), logical_of(node)
+        if logical is not None:
+            return as_json(logical.read(raw))
+        if kind in ("bytes", "fixed"):
+            return bytes_as_json(raw)
+        if kind == "array":
+            return [self._shown(node["items"], one) for one in raw]
+        if kind == "map":
+            return {name: self._shown(node["values"], one) for name, one in raw.items()}
+        if kind in RECORDS:
+            return {field["name"]: self._shown(field["type"], raw[field["name"]]) for field in node["fields"]}
+        return as_json(raw)
+
+    def _chosen(self, union: list[Any], name: str, raw: Any) -> Any:
+        """Returns the JSON of the value of a branch, with the name of that unless it is found without."""
+        shown = self._shown(next(one for one in union if self._name(one) == name), raw)
+        try:
+            is_clear = self._writer(union)(self._given(union, shown)) == (name, raw)
+        except ValueError:
+            is_clear = False
+        return shown if is_clear else {name: shown}
+
+    def _name(self, branch: Any) -> str:
+        node = self._schema.meant(branch)
+        kind = kind_of(node)
+        return str(node["name"]) if kind in NAMED else kind
+
+    def _writer(self, node: Any) -> Callable[[Any], Any]:
+        if id(node) not in self._writers:
+            self._writers[id(node)] = self._forms.of(node).write
+        return self._writers[id(node)]
+
+    def _given(self, given: Any, value: Any) -> Any:
+        node = self._schema.meant(given)
+        if isinstance(node, list):
+            return self._choice(node, value)
+        kind, logical = kind_of(node), logical_of(node)
+        if logical is not None and isinstance(value, (str, int, float)):
+            kind_of_value: Any = logical.kind
+            return getattr(kind_of_value, "fromisoformat", kind_of_value)(str(value))
+        if kind in ("bytes", "fixed") and (isinstance(value, str) or (isinstance(value, dict) and BASE64 in value)):
+            return bytes_of_json(value)
+        if kind in ("float", "double") and value in NOT_FINITE.values():
+            return float(value)
+        if kind == "array" and isinstance(value, list):
+            return [self._given(node["items"], one) for one in value]
+        if kind == "map" and isinstance(value, dict):
+            return {name: self._given(node["values"], one) for name, one in value.items()}
+        if kind in RECORDS and isinstance(value, dict):
+            types = {field["name"]: field["type"] for field in node["fields"]}
+            return {name: self._given(types[name], one) if name in types else one for name, one in value.items()}
         return value
-    kind, logical = kind_of(node), logical_of(node)
-    if logical is not None and isinstance(value, (str, int, float)):
-        kind_of_value: Any = logical.kind
-        return getattr(kind_of_value, "fromisoformat", kind_of_value)(str(value))
-    if kind in ("bytes", "fixed") and isinstance(value, str):
-        return value.encode()
-    if kind == "array" and isinstance(value, list):
-        return [of_json(forms, node["items"], one) for one in value]
-    if kind == "map" and isinstance(value, dict):
-        return {name: of_json(forms, node["values"], one) for name, one in value.items()}
-    if kind in RECORDS and isinstance(value, dict):
-        types = {field["name"]: field["type"] for field in node["fields"]}
-        return {name: of_json(forms, types[name], one) if name in types else one for name, one in value.items()}
-    return value
+
+    def _choice(self, union: list[Any], value: Any) -> Any:
+        """Returns the value of the branch that JSON names, or else of the first that takes it."""
+        names = {name: branch for branch in union for name in (short(self._name(branch)), self._name(branch))}
+        named = [(names[name], one) for name, one in value.items() if name in names] if _is_one(value) else []
+        for branch, one in (*named, *((branch, value) for branch in union)):
+            try:
+                found = self._given(branch, one)
+                self._writer(branch)(found)
+            except (ValueError, TypeError):
+                continue
+            return found if found is None else (self._name(branch), found)
+        return value
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1
+
+
+def without_names(value: Any) -> Any:
+    """Returns a value without a model, without the names of the branches of unions."""
+    if isinstance(value, tuple):
+        return without_names(value[1])
+    if isinstance(value, dict):
+        return {name: without_names(one) for name, one in value.items()}
+    return [without_names(one) for one in value] if isinstance(value, list) else value

@@ -64,8 +64,12 @@ class SchemaFormat(ABC):
         """
 
     @abstractmethod
-    def from_json(self, value: Any) -> Any:
+    def from_json(self, value: Any, subject: Subject) -> Any:
         """Returns the object that a value of JSON stands for."""
+
+    @abstractmethod
+    def to_json(self, value: Any, subject: Subject) -> Any:
+        """Returns a value as JSON has it."""
 
     @abstractmethod
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
@@ -80,10 +84,6 @@ class SchemaFormat(ABC):
 
         :param start: where what :meth:`frame` wrote begins, and the data after it.
         """
-
-    def to_json(self, value: Any) -> Any:
-        """Returns a value as people read it: as it is, where it has a form in JSON."""
-        return value
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data."""
@@ -133,13 +133,13 @@ class BoundSerde(Serde[Any]):
         if _NOTED is not None and subject not in _NOTED:
             _NOTED.append(subject)
 
-    def from_json(self, value: Any) -> Any:
-        """Returns the object that a value of JSON stands for, as people give one on the command line."""
-        return self.subject.format.from_json(value)
+    def from_json(self, given: Any) -> Any:
+        """Returns the object that a value of JSON stands for by the schema."""
+        return self.subject.format.from_json(given, self.subject)
 
     def to_json(self, value: Any) -> Any:
-        """Returns an object as people read it: what has no form of its own in JSON is as it was."""
-        return self.subject.format.to_json(value)
+        """Returns an object as the schema has it in JSON."""
+        return self.subject.format.to_json(value, self.subject)
 
     @property
     def schema(self) -> SerdeSchema | None:

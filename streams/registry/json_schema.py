@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streams.registry.bound import SchemaFormat
+from streams.registry.bound import SchemaFormat, Subject
 from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText, json_text
 from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
@@ -52,8 +52,11 @@ class JsonSchemaFormat(SchemaFormat):
             raise SchemaError("a subject by the name of the record needs a JSON Schema with a title")
         return title
 
-    def from_json(self, value: Any) -> Any:
-        return self._serde.deserialize(json.dumps(value).encode())
+    def from_json(self, value: Any, subject: Subject) -> Any:
+        return self._serde.from_json(value)
+
+    def to_json(self, value: Any, subject: Subject) -> Any:
+        return self._serde.to_json(value)
 
     def problems(self, former: str) -> Sequence[str] | None:
         assert self.own is not None

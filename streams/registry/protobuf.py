@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
+from processor_api.forms.json_values import json_of
 from processor_api.texts import repr_of
-from streams.registry.bound import SchemaFormat
+from streams.registry.bound import SchemaFormat, Subject
 from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaReference, SchemaText
 
 try:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
     from google.protobuf.descriptor_pb2 import Edition, FieldDescriptorProto, FileDescriptorProto
-    from google.protobuf.json_format import MessageToDict, ParseDict
+    from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
     from google.protobuf.message import DecodeError, Message
 except ImportError as error:
     raise ImportError(
@@ -88,12 +90,15 @@ class ProtobufFormat(SchemaFormat):
                 " different partitions"
             )
 
-    def from_json(self, value: Any) -> Any:
-        return ParseDict(value, self._model())
+    def from_json(self, value: Any, subject: Subject) -> Any:
+        return ParseDict(json_of(value, _leaf_of_json), self._model())
 
-    def to_json(self, value: Any) -> Any:
-        """Returns a message as a dict."""
-        return MessageToDict(value, preserving_proto_field_name=True)
+    def to_json(self, value: Any, subject: Subject) -> Any:
+        """Returns a message as a dict; one with a message in it whose type is not known as its text."""
+        try:
+            return MessageToDict(value, preserving_proto_field_name=True)
+        except (TypeError, SerializeToJsonError):
+            return str(value)
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""
@@ -143,6 +148,15 @@ class ProtobufFormat(SchemaFormat):
                 raise SchemaError(f"the data are no message {wanted}: {error}") from error
 
         return read
+
+
+def _leaf_of_json(value: Any) -> Any:
+    """Returns bytes, decimals and times of Python as the JSON of Protobuf has them."""
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return str(value)
 
 
 def written_index(index: list[int]) -> bytes:

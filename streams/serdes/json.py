@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
+from processor_api.forms.json_values import json_of, parsed_json
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import whole_number
@@ -113,11 +114,29 @@ def json_serde(
         raise ImportError("orjson is not installed; install streams-for-kafka[json]", name="orjson")
     write, read = _by_orjson(default, sort_keys) if use_orjson else _by_standard_library(default, sort_keys)
     again = partial(json_serde, default=default, use_orjson=given)
-    kind = MadeSerde if sort_keys else _JsonOfValues
+    kind = _Json if sort_keys else _JsonOfValues
     return kind(write, read, name="json", made_by=partial(again, sort_keys=sort_keys))
 
 
-class _JsonOfValues(MadeSerde[Any]):
+class _Json(MadeSerde[Any]):
+    """A serde of JSON that writes equal values with equal bytes."""
+
+    __slots__ = ()
+
+    writes_json = True
+
+    def from_json(self, given: Any) -> Any:
+        return json_of(given)
+
+    def from_text(self, text: str) -> Any:
+        """Returns the value of JSON, or else the text: keys are mostly texts, and typed without quotes."""
+        try:
+            return parsed_json(text)
+        except ValueError:
+            return text
+
+
+class _JsonOfValues(_Json):
     """A serde of JSON that may write equal values with different bytes."""
 
     __slots__ = ()

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from processor_api.serde import Serde, Serdes, WrappingSerde
+from processor_api.forms.json_values import expected
+from processor_api.serde import Serde, Serdes, WrappingSerde, json_part, part_of_json
 from processor_api.user_code.given_serdes import SerdeLike, as_serde
 
 T = TypeVar("T")
@@ -61,6 +62,16 @@ class ListSerde(WrappingSerde[list[T | None]]):
         """Returns the list of the values that the items stand for."""
         _check(plain)
         return [None if item is None else self.inner.of_plain(item) for item in plain]
+
+    def to_json(self, value: list[T | None]) -> Any:
+        """Returns a list of what the inner serde returns of each item."""
+        return [json_part(self.inner, item) for item in value]
+
+    def from_json(self, given: Any) -> list[T | None]:
+        """Returns the list of the items that those of a list of JSON stand for."""
+        if not isinstance(given, list):
+            raise expected("a list")
+        return [part_of_json(self.inner, item) for item in given]
 
     def _around(self, inner: Serde[Any]) -> Serde[list[T | None]]:
         return ListSerde(inner, fixed_size=self._fixed_size)

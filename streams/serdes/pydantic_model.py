@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
+from processor_api.forms.json_values import as_json
 from processor_api.serde import Serde, SerdeSchema
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import check_flags
@@ -39,6 +40,8 @@ class ModelSerde(MadeSerde[T]):
 
     __slots__ = ("_kept", "_write_key", "json_schema", "validate")
 
+    writes_json = True
+
     def __init__(
         self,
         *functions: Callable[[Any], Any],
@@ -65,6 +68,21 @@ class ModelSerde(MadeSerde[T]):
 
     def of_plain(self, plain: Any) -> T:
         return self.validate(plain)
+
+    def to_json(self, value: T) -> Any:
+        """Returns the JSON that is written of a value, or else what looks like it."""
+        try:
+            return json.loads(self.serialize(value))
+        except (TypeError, ValueError):  # it was read from what it would not be written as
+            return as_json(value)
+
+    def from_json(self, given: Any) -> T:
+        """Returns the value that JSON stands for, or an object of Python, whose texts are no bytes."""
+        try:
+            text = json.dumps(given)
+        except TypeError:  # there are bytes, decimals or times in it
+            return self.validate(given)
+        return self.deserialize(text.encode())
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde itself for values; one that writes equal keys with equal bytes for keys."""

@@ -34,11 +34,10 @@ FACTORIES = {
 OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
     "streams/http/reads.py": "forms in which stores are read",
-    "streams/serdes/values.py": "types of JSON",
     "streams/cli/dead_letters/listing.py": "a command",
     "streams/cli/stored/listing.py": "a column of a table",
     "streams/cli/doctor/snapshot_checks.py": "a right",
-    "streams/spark/rows/values.py": "a field of a key in a window",
+    "streams/spark/rows/columns.py": "a field of a key in a window",
 }
 """Files in which the same words are something else."""
 

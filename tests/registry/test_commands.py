@@ -13,7 +13,7 @@ from cluster_cli import ClusterCommands, commands
 from registry_contract import avro_record
 from streams import Avro, SchemaRegistry, StreamsBuilder, TopologyTestDriver
 from streams.registry.avro_evolution import complaints
-from streams.registry.detected import detected_serde
+from streams.registry.detected import DetectedSerde
 
 APP = """
 from dataclasses import dataclass
@@ -278,10 +278,75 @@ def test_recursive_schemas_are_compared() -> None:
 
 def test_what_only_looks_like_an_id_is_shown_as_bytes(url: str) -> None:
     register(url, "orders", "customer:string")
-    serde = detected_serde(SchemaRegistry(url), "orders", is_key=False)
+    serde = DetectedSerde(SchemaRegistry(url), "orders", is_key=False)
     number = (1 << 24 | 0x7F0000).to_bytes(8, "big")  # its first five bytes are those of id 1
     for data in (number, b"plain", b"", b"\x00\x00\x00\x00\x63abc"):
         assert serde.deserialize(data) == data
     assert serde.deserialize(b"\x00\x00\x00\x00\x01\x06ann") == {"customer": "ann"}
     assert serde.serialize({"customer": "ann"}) == b"\x00\x00\x00\x00\x01\x06ann"
     assert serde.serialize(b"raw") == b"raw"
+
+
+EVENTS = """
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Annotated
+from pydantic import Field
+
+@dataclass(frozen=True)
+class Place:
+    code: bytes
+
+@dataclass
+class Event:
+    raw: bytes
+    what: bytes | str
+    day: date | str
+    price: Annotated[Decimal, Field(max_digits=9, decimal_places=2)]
+
+builder = StreamsBuilder(key_serde=Avro(Place), value_serde=Avro(Event))
+builder.table("events", materialized="last").to_stream().to("copy")
+"""
+EVENT = {"raw": {"base64": "//4="}, "what": "abc", "day": "2026-01-01", "price": "1.50"}
+KEY = {"code": {"base64": "/w=="}}
+
+
+def test_what_was_consumed_is_produced_with_the_same_bytes(cli: ClusterCommands, url: str) -> None:
+    """Bytes that are no text were refused, and texts in place of bytes became these."""
+    app, settings = cli.app(EVENTS), ("-c", f"schema.registry.url={url}", "-c", "bootstrap.servers=localhost:9092")
+    cli.kafka.create_topics("events", "copy", "again")
+    events = [EVENT, {**EVENT, "what": {"string": "abc"}, "day": {"string": "2026-01-01"}}]
+    for value in events:
+        line = json.dumps({"key": KEY, "value": value})
+        assert cli.run("produce", app, "events", line, *settings).err == ""
+    shown = cli.run("consume", app, "events", *settings).out
+    rows = [json.loads(line) for line in shown.splitlines()]
+    assert [(row["key"], row["value"]) for row in rows] == [(KEY, value) for value in events]
+    assert cli.run("produce", app, "copy", *settings, stdin=shown).status == 0
+    written = records(cli, "events")
+    assert records(cli, "copy") == written
+    assert len(set(written)) == 2
+
+    tried = cli.run("try", app, *settings, "--format", "json", "--tables", stdin=shown)
+    *copies, table = [json.loads(line) for line in tried.out.splitlines()]
+    assert [(row["key"], row["value"]) for row in copies] == [(KEY, value) for value in events]
+    assert (table["key"], table["value"]) == (KEY, events[1])
+
+    without = ("--topic", "copy", *settings)
+    shown = cli.run("consume", *without).out
+    assert [json.loads(line)["value"] for line in shown.splitlines()] == events
+    SchemaRegistry(url).client.register("again-value", schema_of(url, "copy-value"))
+    SchemaRegistry(url).client.register("again-key", schema_of(url, "copy-key"))
+    made = cli.run("produce", "--topic", "again", *settings, stdin=shown)
+    assert made.status == 0, made.err
+    assert records(cli, "again") == written
+
+
+def schema_of(url: str, subject: str) -> Any:
+    return SchemaRegistry(url).client.latest(subject).schema
+
+
+def records(cli: ClusterCommands, topic: str) -> list[tuple[bytes, bytes]]:
+    """The keys and values behind their ids, which are others in each subject of this registry."""
+    return [(one.key[5:], one.value[5:]) for one in cli.kafka.read_records(topic, 2, "bytes", "bytes")]

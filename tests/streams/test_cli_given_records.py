@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from pydantic import BaseModel, Field, field_validator
 
+from processor_api.forms.json_values import as_json
+from processor_api.forms.times import duration_ms, iso, time_ms
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.times import duration_ms, iso, time_ms
 from processor_api.user_code.given_serdes import as_serde
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.generate import Inventor
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json
-from streams.cli.records.stored_json import json_reader
 from streams.cli.records.typed_lines import LineReader
 from streams.serdes import list_serde, serde_of
-from streams.serdes.values import DoesNotFit, as_json, as_text, fitted
+from streams.serdes.values import DoesNotFit, as_text, fitted, json_reader
 
 
 def to_bytes(serde: Serde[Any], given_: Any, *, is_text: bool) -> bytes | None:
@@ -129,7 +129,7 @@ class Named(BaseModel):
         (date(2025, 1, 1), "2025-01-01"),
         (Colour2.RED, "red"),
         ({Colour2.RED.value: {1}}, {"red": [1]}),
-        (float("inf"), "inf"),
+        (float("inf"), "Infinity"),
         ([b"\xff", b"a"], [{"base64": "/w=="}, "a"]),
         (Named(atTime=datetime(2025, 1, 1, tzinfo=UTC)), {"atTime": "2025-01-01T00:00:00+00:00"}),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),

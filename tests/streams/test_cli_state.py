@@ -220,7 +220,7 @@ def test_serdes_are_named_as_in_settings(name: str, stopped: Path, state: Run) -
     if name == "StringSerde":
         assert (status, "--key-serde must be a serde, one of the names avro, boolean, " in err) == (2, True)
     else:
-        assert (status, out, err) == (0, 'task  key  value\n0_0   c    "666f7572"\n', "")
+        assert (status, out, err) == (0, "task  key  value\n0_0   c    four\n", "")
 
 
 def test_a_serde_that_does_not_exist_is_told(stopped: Path, state: Run) -> None:

@@ -236,6 +236,34 @@ def test_a_closed_standard_input_is_an_empty_one(trial: Try, monkeypatch: pytest
     assert main(["try", "closed.py"]) == 0
 
 
+def test_tables_show_what_can_be_given(trial: Try) -> None:
+    """Bytes and durations of a model were shown as its object has them, which the model does not take."""
+    source = """
+from dataclasses import dataclass
+from datetime import timedelta
+from streams import StreamsBuilder
+@dataclass(frozen=True)
+class Key:
+    lasts: timedelta
+@dataclass
+class Blob:
+    data: bytes
+    lasts: timedelta
+builder = StreamsBuilder(key_serde=Key, value_serde=Blob)
+builder.table("blobs", materialized="blobs").to_stream().to("copies")
+"""
+    record = {
+        "key": {"lasts": "PT5S"},
+        "value": {"data": "abc", "lasts": "P1DT5S"},
+        "timestamp": "2025-01-01T00:00:00.000Z",
+    }
+    found = trial(source, *START, "--tables", given=json.dumps(record))
+    assert (found.status, found.err) == (0, "")
+    assert list(map(json.loads, found.out.splitlines())) == [
+        {"topic": "copies", **record}, {"store": "blobs", **record},
+    ]  # fmt: skip
+
+
 def test_tables_show_windows_and_versions_with_times(trial: Try) -> None:
     source = """
 from streams import Consumed, Materialized, Stores, StreamsBuilder

@@ -252,7 +252,7 @@ VALID: dict[str, Any] = {
     "name": "n", "store_name": "kept", "topic": "out", "topics": ["out2"], "processor": "p", "source_name": "gs",
     "processor_name": "gp", "store": "kept", "node": "p", "names": ["a"], "engine": "memory", "label": "l",
     "key_serde": "string", "value_serde": "string", "other_value_serde": "string", "prefix_serde": None,
-    "plain": "x", "migrate": str,
+    "plain": "x", "given": "x", "text": "x", "migrate": str,
     "inner": "string", "default": S, "is_key": True,
     "predicate": two, "mapper": two, "selector": two, "action": print, "function": None, "consumer": None,
     "joiner": two, "key_selector": None, "id_selector": two, "key_mapper": two, "initializer": str,

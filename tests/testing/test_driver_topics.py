@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.serde import Serdes
+from processor_api.serde import Serde, Serdes
 from processor_api.topology.topology import Topology
 from streams.testing import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
@@ -128,7 +128,7 @@ def test_serdes_are_bound_to_the_topic(driver: TopologyTestDriver) -> None:
     """As the topology binds them, with what part of the record they are for."""
     bound: list[tuple[str, bool]] = []
 
-    class Binding(type(Serdes.STRING)):  # type: ignore[misc]
+    class Binding(Serde[Any]):
         def bind(self, topic: str, *, is_key: bool) -> Any:
             bound.append((topic, is_key))
             return self

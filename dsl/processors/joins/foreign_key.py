@@ -15,7 +15,7 @@ from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.record import HeaderList
-from processor_api.serde import Serde, WrappingSerde, with_default
+from processor_api.serde import Serde, Serdes, WrappingSerde, json_part, part_of_json, with_default
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner
 from state.formats.foreign_keys import read_response, response
@@ -44,6 +44,13 @@ class AnswerSerde(WrappingSerde[Any]):
     def form(self) -> str:
         """The name of formats 12."""
         return "answer"
+
+    def to_json(self, value: Answer) -> Any:
+        """Returns an object with the hash of the left value and the right value."""
+        return {"hash": json_part(Serdes.BYTES, value[0]), "value": json_part(self._known(), value[1])}
+
+    def from_json(self, given: Any) -> tuple[bytes | None, Any]:
+        return part_of_json(Serdes.BYTES, given["hash"]), part_of_json(self._known(), given["value"])
 
     def _write(self, answer: Answer) -> bytes:
         value = answer[1]

@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from processor_api.forms.json_values import as_json
+from processor_api.forms.times import iso
 from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
-from processor_api.times import iso
 from processor_api.timestamps import ConsumedRecord
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, outages_said, partitions_of
@@ -26,7 +27,7 @@ from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
 from streams.cli.settings_options import add_settings_options
 from streams.kafka.producing.zero_timestamps import as_written
-from streams.serdes.values import as_json, as_text
+from streams.serdes.values import as_text
 
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients

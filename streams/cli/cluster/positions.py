@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from processor_api.forms.times import time_ms
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
-from processor_api.times import time_ms
 from streams.cli.output.failures import CannotRun
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
+from processor_api.forms.times import time_ms
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import shown
-from processor_api.times import time_ms
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.forms.times import duration_ms
 from processor_api.task_id import TopicPartition
-from processor_api.times import duration_ms
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.groups import GroupLag, control_topics, lags_of

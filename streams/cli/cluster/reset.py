@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.forms.times import duration_ms, time_ms
 from processor_api.task_id import TopicPartition
-from processor_api.times import duration_ms, time_ms
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster import reset_plan
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from processor_api.forms.times import iso
 from processor_api.record import Headers
 from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
-from processor_api.times import iso
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.topology.topology import Topology
@@ -25,10 +25,10 @@ from state.registry.kinds import kind_of
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.cluster.connection import Target
 from streams.cli.output.failures import CannotRun
-from streams.cli.records.stored_json import json_reader
 from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of
+from streams.serdes.values import json_reader
 
 if TYPE_CHECKING:
     from dsl.processors.joins.foreign_key import OwnSerdes
@@ -80,9 +80,9 @@ def _bound(named: Serde[Any] | None, default: Serde[Any] | None, topic: str, *, 
     if serde is None:
         return Serdes.BYTES
     if not serde.is_complete and (registry := getattr(default, "registry", None)) is not None:
-        from streams.registry.detected import detected_serde
+        from streams.registry.detected import DetectedSerde
 
-        return detected_serde(registry, topic, is_key=is_key)
+        return DetectedSerde(registry, topic, is_key=is_key)
     return serde.bind(topic, is_key=is_key)
 
 

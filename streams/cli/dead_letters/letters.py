@@ -14,10 +14,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import AuthorizationError, StreamsError
+from processor_api.forms.times import time_ms
 from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, split_letter_headers
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
-from processor_api.times import time_ms
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import PartitionReading
 from streams.cli.output.failures import CannotRun

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from processor_api.forms.json_values import as_json
+from processor_api.forms.times import iso, short_iso
 from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
-from processor_api.times import iso, short_iso
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
@@ -21,7 +22,7 @@ from streams.cli.output.failures import CLEAN, CannotRun, indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
 from streams.cli.records.json_lines import headers_as_json
 from streams.cli.topology_function import APP_HELP
-from streams.serdes.values import as_json, as_text
+from streams.serdes.values import as_text
 
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients
@@ -229,6 +230,6 @@ def _part(data: bytes | None, read: Callable[[bytes], Any]) -> Any:
     if data is None:
         return None
     try:
-        return as_json(read(data))
+        return read(data)
     except Exception:  # of the serde, which may be why it is a dead letter
         return as_json(data)

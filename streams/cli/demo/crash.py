@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
+from processor_api.forms.times import iso
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.times import iso
 from processor_api.topology.function import topology_of
 from streams.cli.demo import shop
 from streams.cli.run.script import run
 from streams.cli.trial.session import Topics
 from streams.config import StreamsConfig
-from streams.serdes.values import as_json
+from streams.serdes.values import json_reader
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.remote import RemoteClients
 from streams.testing.broker.server import BrokerServer
@@ -237,8 +237,9 @@ class Crash:
         config = config_for_tests({"application.id": APPLICATION_ID})
         topics = Topics(topology_of(shop.builder, config), config)
         key_serde, value_serde = topics.serdes_written(topic)
+        read_key = json_reader(key_serde)
         for record in self._broker.records(topic):
-            key = as_json(key_serde.deserialize(record.key() or b""))
+            key = read_key(record.key() or b"")
             value = value_serde.deserialize(record.value() or b"")
             yield ((key["key"], key["start"]) if isinstance(key, Mapping) else key), value
 

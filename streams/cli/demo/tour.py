@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from processor_api.times import time_ms
+from processor_api.forms.times import time_ms
 from processor_api.topology.function import topology_of
 from streams.cli.demo.crash import Crash
 from streams.cli.output.failures import CLEAN, FAILED

@@ -13,7 +13,7 @@ from processor_api.serde import Serde, Serdes
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.json_lines import GivenRecord
 from streams.cli.records.typed_lines import Item, TimeStep
-from streams.serdes.values import DoesNotFit, fitted, form_of
+from streams.serdes.values import DoesNotFit, fitted
 
 STEP_MS = 1000
 """Time between two made-up records."""
@@ -62,19 +62,20 @@ class Inventor:
         raise AssertionError
 
     def _maker(self, serde: Serde[Any], part: str) -> Callable[[], Any] | None:
-        random, form = self._random, form_of(serde)
-        if form == "model":
-            schema: Schema = serde.json_schema()  # type: ignore[attr-defined]
+        random, json_schema = self._random, getattr(serde, "json_schema", None)
+        if json_schema is not None:
+            schema: Schema = json_schema()
             return lambda: self._by_schema(schema, schema.get("$defs", {}), 0)
-        makers: dict[str, Callable[[], Any]] = {
-            "string": (lambda: random.choice(_NAMES)) if part == "key" else self._line,
-            "bytes": lambda: random.choice(_NAMES),
-            **dict.fromkeys(("long", "integer", "short"), lambda: random.randint(1, 5 if part == "key" else _LARGEST)),
-            **dict.fromkeys(("double", "float"), lambda: random.randint(1, 4 * _LARGEST) / 4),
-            "boolean": lambda: random.random() < 0.5,
-            "uuid": self._uuid,
+        whole = (Serdes.LONG, Serdes.INTEGER, Serdes.SHORT)
+        makers: dict[Serde[Any], Callable[[], Any]] = {
+            Serdes.STRING: (lambda: random.choice(_NAMES)) if part == "key" else self._line,
+            Serdes.BYTES: lambda: random.choice(_NAMES),
+            **dict.fromkeys(whole, lambda: random.randint(1, 5 if part == "key" else _LARGEST)),
+            **dict.fromkeys((Serdes.DOUBLE, Serdes.FLOAT), lambda: random.randint(1, 4 * _LARGEST) / 4),
+            Serdes.BOOLEAN: lambda: random.random() < 0.5,
+            Serdes.UUID: self._uuid,
         }
-        return makers.get(form)
+        return makers.get(serde)
 
     def _line(self) -> str:
         return " ".join(self._random.choices(_WORDS, k=self._random.randint(2, 6)))

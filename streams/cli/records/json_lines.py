@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from processor_api.forms.json_values import bytes_as_json, bytes_of_json, parsed_json
+from processor_api.forms.times import iso, time_ms
 from processor_api.record import HeaderList
 from processor_api.texts import repr_of, shown
-from processor_api.times import iso, time_ms
 from streams.cli.output.terminal import json_text
-from streams.serdes.values import bytes_as_json, bytes_of_json, parsed_json
 
 NAMES = ("topic", "key", "value", "timestamp", "headers")
 """The fields of a record, in the order in which they are printed."""

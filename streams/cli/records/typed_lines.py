@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from processor_api.forms.times import duration_ms, time_ms
 from processor_api.texts import shown
-from processor_api.times import duration_ms, time_ms
 from streams.cli.records.json_lines import (
     BadRecord,
     GivenRecord,

@@ -79,7 +79,7 @@ def _compares(arguments: argparse.Namespace) -> bool:
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
     """Does what the options ask for; returns the exit status."""
-    from processor_api.times import duration_ms
+    from processor_api.forms.times import duration_ms
     from streams.cli.shadow import in_memory, live
 
     clock = clock or SystemClock()

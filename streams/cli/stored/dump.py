@@ -6,23 +6,23 @@ import argparse
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from processor_api.errors import ConfigError, StoreError
+from processor_api.forms.times import iso
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde, Serdes, with_default
+from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
-from processor_api.times import iso
 from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.stored import where
-from streams.serdes.values import fitted
+from streams.serdes.values import fitted, json_reader
 
 # Converts between the bytes of a store and the text that a person reads and types.
 
@@ -43,7 +43,7 @@ _HEX_PREFIX = "hex:"
 
 @dataclass(frozen=True)
 class ReadableRows:
-    """The keys and values of one store as text; without a serde they are shown as hexadecimal digits."""
+    """The keys and values of one store as JSON; without a serde they are shown as hexadecimal digits."""
 
     store: str
     key_serde: Serde[Any] | None
@@ -51,7 +51,7 @@ class ReadableRows:
     window_end: Callable[[int], int] | None = None
     """The end of the window with a start, in ms, if the topology defines it."""
     raw: bool = False
-    """Shows bytes as they are where there is no serde."""
+    """Keeps values of serdes that read only one type, and bytes without a serde, as they are."""
 
     def key(self, data: bytes) -> Any:
         return self._read(self.key_serde, data, "key")
@@ -61,12 +61,9 @@ class ReadableRows:
 
         :param headers: those of its row, for a serde that takes headers.
         """
-        if isinstance(data, list):
-            return [self.value(item, headers) for item in data]
-        serde = self.value_serde
-        if serde is not None and serde.takes_headers:
-            serde = serde.with_headers(Headers(headers or ()))
-        return None if data is None else self._read(serde, data, "value")
+        if isinstance(data, list):  # which is JSON everywhere
+            return [replace(self, raw=False).value(item, headers) for item in data]
+        return None if data is None else self._read(self.value_serde, data, "value", headers)
 
     def type_of(self, serde: Serde[Any] | None) -> type | None:
         """Returns the type of all keys or values that a serde reads; ``None`` where they may be anything."""
@@ -74,11 +71,13 @@ class ReadableRows:
             return bytes if self.raw else str
         return _TYPES.get(serde)
 
-    def _read(self, serde: Serde[Any] | None, data: bytes, part: str) -> Any:
+    def _read(self, serde: Serde[Any] | None, data: bytes, part: str, headers: HeaderList | None = None) -> Any:
         if serde is None:
             return data if self.raw else data.hex()
+        current = CurrentHeaders()
+        current.now = Headers(headers or ())
         try:
-            return serde.deserialize(data)
+            return serde.deserialize(data) if self.raw and serde in _TYPES else json_reader(serde, current)(data)
         except Exception as error:
             raise StoreError(
                 f"the {part} {data.hex()} cannot be read by the serde {serde.name!r}: {type(error).__name__}: {error};"
@@ -237,7 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
         wanted = islice(found, arguments.limit)
         if arguments.format == "json":
             for entry in wanted:
-                say(as_json_value(entry))
+                say(json_text(entry))
             return CLEAN
         readable = readable_for(place, arguments, raw=False)
         columns = ["task", "key", *columns_for(families_of(place, arguments.store), readable), "value"]
@@ -330,11 +329,6 @@ def _bounds(readable: ReadableRows, arguments: argparse.Namespace) -> tuple[byte
     return low, high
 
 
-def as_json_value(value: Any) -> str:
-    """Returns any value that a serde reads, as JSON."""
-    return json_text(value, _plain)
-
-
 def cell(column: str, value: Any) -> str | int | float | None:
     """Returns a value as the cell of a column: text on one line, a number, or ``None`` for an empty cell."""
     if column in _TIMES and isinstance(value, int):
@@ -347,16 +341,4 @@ def cell(column: str, value: Any) -> str | int | float | None:
         return value
     if isinstance(value, str) and value and value.isprintable():
         return value
-    return shown(as_json_value(value), sys.maxsize)
-
-
-def _plain(value: Any) -> Any:
-    """Converts a value that JSON has no type for."""
-    if isinstance(value, (bytes, bytearray)):
-        return value.hex()
-    for method in ("model_dump", "_asdict"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    if hasattr(value, "__dict__"):
-        return vars(value)
-    return str(value)
+    return shown(json_text(value), sys.maxsize)

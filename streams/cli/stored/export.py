@@ -12,7 +12,7 @@ from typing import Any
 from state.registry.kinds import KINDS
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.output.failures import CLEAN, CannotRun
-from streams.cli.output.terminal import say
+from streams.cli.output.terminal import json_text, say
 from streams.cli.stored import dump
 from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
 
@@ -111,7 +111,7 @@ class _Table:
 
 
 def _json(value: Any) -> str:
-    text = dump.as_json_value(value)
+    text = json_text(value)
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which a serde of the user's own may return

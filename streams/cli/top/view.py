@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from processor_api.times import short_iso
+from processor_api.forms.times import short_iso
 from streams.cli.cluster.workers import Seen
 from streams.cli.output.terminal import counted, size_text
 from streams.observing.diagnosis import why_no_output

@@ -99,7 +99,7 @@ def _positive(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    from processor_api.times import duration_ms
+    from processor_api.forms.times import duration_ms
 
     try:
         return duration_ms(text)
@@ -108,7 +108,7 @@ def _duration(text: str) -> int:
 
 
 def _time(text: str) -> int:
-    from processor_api.times import time_ms
+    from processor_api.forms.times import time_ms
 
     try:
         return time_ms(text)

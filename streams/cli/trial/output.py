@@ -8,27 +8,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
+from processor_api.forms.json_values import bytes_as_json
+from processor_api.forms.times import iso
+from processor_api.serde import Serde
 from processor_api.stores.contracts import (
     AggregationWithHeaders,
     ValueAndTimestamp,
     ValueTimestampHeaders,
     VersionedRecord,
 )
+from processor_api.stores.windowed import Windowed
 from processor_api.texts import MOST_VALUE, cut, printable
-from processor_api.times import iso
 from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
+from state.formats.windowed_serdes import key_of_window_as_json
 from state.registry.kinds import kind_of
 from state.windowed.key_layout import SESSION, WINDOW, KeyFirst, TimeFirst
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.store_kind import StoreKind
 from streams.cli.output.terminal import has_colour, json_text, say
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
+from streams.cli.stored.dump import serdes_of
 from streams.cli.trial.session import Output
 from streams.config import StreamsConfig
-from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text
-from streams.serdes.values import as_json, as_text, bytes_as_json
+from streams.serdes.values import as_text
 
 MOST_CELL = 60
 """Characters of a key in a table, and of a key or a value in a step."""
@@ -180,9 +184,8 @@ class RowKeys:
     """Reads the keys of rows of window and session stores, which a step has as they stand in the store."""
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
-        self._builders = topology.stores
-        self._default = config.default_key_serde
-        self._application = config.application_id
+        self._topology = topology
+        self._config = config
 
     def is_of_index(self, step: TraceStep) -> bool:
         """Returns whether a step is about a row of the index of a store that is ordered by time."""
@@ -196,12 +199,9 @@ class RowKeys:
             return step.texts.key
         keys = SESSION if kind.changelog_form is ChangelogForm.SESSIONS else WINDOW
         layout: Any = TimeFirst(keys) if kind.time_first else KeyFirst(keys)
-        builder = self._builders[str(step.place)]
         try:
             data, time, rest = layout.parts(step.key)
-            serde = resolve_serde(builder.key_serde, self._default, str(step.place), "key")
-            bound = serde.bind(f"{self._application}-{step.place}-changelog", is_key=True).inside()
-            key = bound.deserialize(data)
+            key = serdes_of(str(step.place), self._topology, self._config)[0].deserialize(data)
         except Exception:  # the serde may be the user's
             return step.texts.key
         span = f"{iso(rest)}/{iso(time)}" if keys is SESSION else f"{iso(time)}"
@@ -209,7 +209,7 @@ class RowKeys:
 
     def _kind(self, step: TraceStep) -> StoreKind | None:
         """Returns the kind of the store whose row a step is about; ``None`` if it is about none."""
-        builder = None if step.place is None else self._builders.get(step.place)
+        builder = None if step.place is None else self._topology.stores.get(step.place)
         return kind_of(builder) if builder is not None and isinstance(step.key, bytes) else None
 
 
@@ -248,7 +248,7 @@ def _what(step: TraceStep, keys: RowKeys) -> str:
     return " ".join([found, *notes]).strip()
 
 
-def show_tables(printer: Printer, stores: Mapping[str, Any]) -> None:
+def show_tables(printer: Printer, stores: Mapping[str, Any], topology: Topology, config: StreamsConfig) -> None:
     """Prints the rows of each store."""
     for name, store in stores.items():
         if hasattr(store, "num_records"):  # the buffer of an operator, which only counts
@@ -257,8 +257,17 @@ def show_tables(printer: Printer, stores: Mapping[str, Any]) -> None:
         rows = list(_rows(store))
         count = "empty" if not rows else "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         printer.title(f"{name}: {count}")
+        if rows:
+            key_serde, value_serde = serdes_of(name, topology, config)
         for key, value in rows:
-            printer.row({"store": name, "key": as_json(key), **_columns(value)})
+            printer.row({"store": name, "key": _key(key, key_serde), **_columns(value, value_serde.to_json)})
+
+
+def _key(key: Any, serde: Serde[Any]) -> Any:
+    if not isinstance(key, Windowed):
+        return serde.to_json(key)
+    start, end = key.window
+    return {"key": key_of_window_as_json(serde, key), "start": iso(start), "end": iso(end)}
 
 
 def _rows(store: Any) -> Iterator[tuple[Any, Any]]:
@@ -275,20 +284,20 @@ def _rows(store: Any) -> Iterator[tuple[Any, Any]]:
         yield from rows
 
 
-def _columns(value: Any) -> dict[str, Any]:
+def _columns(value: Any, shown: Callable[[Any], Any]) -> dict[str, Any]:
     """Returns the value of a row and what the kind of store keeps with it, as JSON has it."""
     if isinstance(value, ValueAndTimestamp):
-        return {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
+        return {"value": shown(value.value), "timestamp": iso(value.timestamp)}
     if isinstance(value, ValueTimestampHeaders):
-        columns = {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
+        columns = {"value": shown(value.value), "timestamp": iso(value.timestamp)}
         return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
     if isinstance(value, AggregationWithHeaders):
-        columns = {"value": as_json(value.aggregation)}
+        columns = {"value": shown(value.aggregation)}
         return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
     if isinstance(value, VersionedRecord):
         until = None if value.valid_to is None else iso(value.valid_to)
-        return {"value": as_json(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
-    return {"value": as_json(value)}
+        return {"value": shown(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
+    return {"value": shown(value)}
 
 
 def show_columns(stream: TextIO, rows: Sequence[Sequence[str]]) -> None:

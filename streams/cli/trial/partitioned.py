@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from processor_api.context import HeldBack
+from processor_api.forms.times import short_iso
 from processor_api.record import HeaderList
-from processor_api.times import short_iso
 from processor_api.topology.nodes import SourceNode
 from streams.cli.output.terminal import counted_were
 from streams.cli.trial.session import Output, Session

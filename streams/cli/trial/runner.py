@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from processor_api.errors import StreamsError
-from processor_api.times import short_iso
+from processor_api.forms.times import short_iso
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
 from streams.cli.output.terminal import counted_were, say_error
 from streams.cli.output.waiting_notice import standard_input
@@ -193,7 +193,8 @@ class _Trial:
         if self._arguments.advance is not None and not self._take(TimeStep("--advance", self._arguments.advance)):
             return FAILED
         if self._arguments.tables:
-            show_tables(self._printer, self._session.stores)
+            session = self._session
+            show_tables(self._printer, session.stores, session.topology, session.config)
         sys.stdout.flush()
         self._say_what_is_left()
         return FAILED if self._bad else CLEAN

@@ -10,20 +10,20 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.forms.json_values import bytes_as_json
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import CurrentHeaders, Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
 from streams.cli.records.json_lines import GivenRecord
-from streams.cli.records.stored_json import json_reader
 from streams.cli.records.typed_lines import TimeStep
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import changelog_name, full_name
 from streams.kafka.topics.readers import reader_of
 from streams.observing.status import DropStatus, HeldStatus
 from streams.runtime.processing.environment import resolve_serde
-from streams.serdes.values import DoesNotFit, bytes_as_json, fitted
+from streams.serdes.values import DoesNotFit, fitted, json_reader
 from streams.testing.driver import TopologyTestDriver
 from streams.testing.record_trace import RecordTrace
 
@@ -138,8 +138,10 @@ class Topics:
 
 def _shown(serde: Serde[Any], data: bytes | None, headers: Headers) -> Any:
     """Returns bytes that were written as JSON has them; bytes that their serde cannot read as they are."""
+    current = CurrentHeaders()
+    current.now = headers
     try:
-        return None if data is None else json_reader(serde.with_headers(headers))(data)
+        return None if data is None else json_reader(serde, current)(data)
     except Exception:  # the serde may be the user's, and so may be the bytes
         return bytes_as_json(data or b"")
 

@@ -21,7 +21,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.queries import IsolationLevel
 from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import json_of_position
-from streams.http.reads import StoreSerdes, operations_of, row_text, terms_of
+from streams.http.reads import StoreSerdes, operations_of, terms_of
 from streams.http.served import ServedApplication, json_bytes, json_text
 from streams.queries.local_stores import LocalStore
 from streams.queries.position import Position
@@ -117,7 +117,7 @@ class SingleReads:
         value = found.get(key)
         if value is None:
             return found.missing
-        return self._whole(row_text(key, value)[:-1] + found.end)
+        return self._whole(store.serdes.row_text(key, value)[:-1] + found.end)
 
     def _several(self, store: _Store, query: bytes, body: bytes) -> bytes | None:
         given, keys = _given(query), json.loads(body)["keys"]
@@ -129,7 +129,7 @@ class SingleReads:
             key = one if is_text and type(one) is str else key_of(one, is_text=False)
             found = self._partition_of(store, key, terms.partition, terms.isolation)
             value = found.get(key)
-            row = json_text({"key": one, "found": False}) if value is None else row_text(key, value)
+            row = json_text({"key": one, "found": False}) if value is None else store.serdes.row_text(key, value)
             rows.append(row[:-1] + found.number)
         return self._whole(f'{{"rows":[{",".join(rows)}]}}\n')
 

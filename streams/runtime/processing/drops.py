@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from processor_api.forms.times import duration_text
 from processor_api.record import DropReason
-from processor_api.times import duration_text
 from processor_api.topology.data import TopologyData
 
 

@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Any
 
 from processor_api.errors import StreamsError, UserCodeError, outage_behind
+from processor_api.forms.times import short_iso
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList, Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, repr_of
-from processor_api.times import short_iso
 from processor_api.timestamps import (
     ConsumedRecord,
     TimestampExtractor,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 
 from processor_api.clock import Clock
 from processor_api.context import HeldBack
+from processor_api.forms.times import short_iso
 from processor_api.record import DropReason
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
-from processor_api.times import short_iso
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics

@@ -6,7 +6,7 @@ becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/spark.md
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,9 @@ import pyarrow as pa
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import CurrentHeaders, Serde, Serdes
+from processor_api.stores.windowed import Windowed
 from processor_api.texts import kind_and_text, repr_of
+from state.formats.windowed_serdes import key_of_window_as_json
 from streams.serdes.json import json_serde
 from streams.spark.errors import SparkBridgeError
 
@@ -55,8 +57,6 @@ _ARROW = {
     "boolean": pa.bool_(),
     BINARY: pa.binary(),
 }
-NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-"""The texts in JSON of numbers that JSON does not have, which Spark reads as such; by those of Python."""
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "float": ">f4", "double": ">f8"}
 
 
@@ -132,7 +132,7 @@ class Column:
     ) -> pa.Array:
         current = CurrentHeaders()
         read = current.handed_to(self.reader).deserialize
-        shaped = _text_of if self.kind == TEXT else str if self.kind == "uuid" else None
+        shaped = _text_of(self.reader) if self.kind == TEXT else str if self.kind == "uuid" else None
         found: list[Any] = []
         for number, each in enumerate(data):
             if headers is not None:
@@ -159,59 +159,34 @@ def column_of(name: str, serde: Serde[Any] | None) -> Column:
     return Column(name, TEXT, serde)
 
 
-_dumps = json_serde(default=lambda value: _plain(value)).serialize
+_dumps = json_serde().serialize
 
 
-def _text_of(value: Any) -> str | None:
-    """Returns a value as JSON text; ``None`` if the serde says that there is none."""
-    if value is None:
-        return None
-    value = _by_name(value)
-    try:
-        return _dumps(value).decode()
-    except (TypeError, ValueError):
-        return _dumps(_nearest(value)).decode()
+def _text_of(serde: Serde[Any]) -> Callable[[Any], str | None]:
+    """Returns the function from an object to its JSON text; ``None`` if the serde says that there is none."""
 
+    def shown(value: Any) -> Any:
+        if not isinstance(value, Windowed):
+            return serde.to_json(value)
+        return {"key": key_of_window_as_json(serde, value), "window": value.window._asdict()}
 
-def _nearest(value: Any) -> Any:
-    """Returns the value of JSON that is nearest to one that JSON does not have: it is shown, and never read back."""
-    if isinstance(value, dict):
-        return {_shown(name): _nearest(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_nearest(each) for each in (_plain(value) if isinstance(value, (set, frozenset)) else value)]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else NOT_FINITE[str(float(value))]
-    if isinstance(value, str):
-        return _shown(value)
-    try:
-        _dumps(value)
-    except (TypeError, ValueError):
-        return _nearest(_plain(value))
-    return value
+    write = serde.serialize if serde.writes_json else None
 
+    def text(value: Any) -> str | None:
+        if value is None:
+            return None
+        try:
+            if write is not None:
+                return write(value).decode()
+        except (TypeError, ValueError):  # it was read from what it would not be written as
+            pass
+        found = shown(value)
+        try:
+            return _dumps(found).decode()
+        except (TypeError, ValueError):  # half of a surrogate pair, or deeper than serdes write
+            return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
 
-def _shown(name: Any) -> str:
-    return str(name).encode("utf-8", "replace").decode()
-
-
-def _by_name(value: Any) -> Any:
-    """Returns a named tuple, such as a key in a window, as an object; anything else as it is."""
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _by_name(part) for name, part in value._asdict().items()}
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """Converts a value that JSON has no type for."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).hex()
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    if hasattr(value, "__dict__"):
-        return vars(value)
-    return str(value)
+    return text
 
 
 def time_array(ms: Sequence[int | None] | np.ndarray[Any, Any], place: Place) -> pa.Array:

@@ -7,30 +7,18 @@ like")
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-import uuid
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from processor_api.errors import SerializationError
+from processor_api.forms.json_values import parsed_json
 from processor_api.record import Headers
 from processor_api.serde import CurrentHeaders, Serde, Serdes
-from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import kind_and_text, repr_of
-from state.formats.windowed_serdes import WindowedKeySerde
-from streams.registry.bound import BoundSerde
-from streams.registry.schemas import AVRO
-from streams.serdes.functions import MadeSerde
-from streams.serdes.lists import ListSerde
-from streams.serdes.pydantic_model import ModelSerde
-from streams.serdes.values import parsed_json
-from streams.spark.rows.columns import NOT_FINITE, TEXT, column_of
+from streams.spark.rows.columns import TEXT, column_of
 
 Write = Callable[[Any], bytes | None]
 Convert = Callable[[Any], Any]
@@ -77,156 +65,38 @@ def _in_utc(time: datetime) -> datetime:
 def writer_of(name: str, serde: Serde[Any], current: CurrentHeaders | None = None) -> Write:
     """Returns a function from values of :func:`python_values` to bytes; null stays null.
 
-    Serdes of one type get the value. Of the serdes of objects, a model validates it, JSON gets what JSON has, and those
-    of lists and windows get what their inner serde takes; text is the JSON of the object for all of them. A serde of
-    one's own gets the value, and if it refuses that, what it reads from its JSON.
+    Serdes of one type get the value. All others make their object of it (:meth:`Serde.from_json`): a struct, a map or
+    an array is the object that it looks like, and a text the JSON of one, as :mod:`streams.spark.rows.columns` writes
+    it. A text that is no JSON may be the value of a serde that does not know JSON.
 
     :param current: the headers that a serde gets which takes some.
     """
-    handed = serde if current is None else current.handed_to(serde)
-    write, taken = handed.serialize, _taken_by(serde)
-    if taken is None:
-        found = write if column_of(name, serde).kind != TEXT else _of_other(handed)
-        return lambda value: None if value is None else found(value)
-    return lambda value: None if value is None else write(taken(value))
-
-
-def _taken_by(serde: Serde[Any]) -> Convert | None:
-    """Returns the function from a value of a column to the object that a serde takes; ``None`` if they are one, or only
-    the serde knows."""
-    if _is_json(serde):
-        return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else _as_json(value)
-    if isinstance(serde, ModelSerde):
-        return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else serde.validate(value)
-    if (given := _given_to(serde)) is not None:
-        return lambda value: given(parsed_json(value) if isinstance(value, str) else value)
+    write = (serde if current is None else current.handed_to(serde)).serialize
     if serde is Serdes.UUID:
-        return lambda value: uuid.UUID(value) if isinstance(value, str) else value
-    if isinstance(serde, ListSerde):
-        item = _part_taken_by(serde.inner)
-        return lambda value: [None if one is None else item(one) for one in _items(value)]
-    if isinstance(serde, WindowedKeySerde) and serde.inner is not None:
-        key = _part_taken_by(serde.inner)
-        return lambda value: _windowed(key, value)
-    return None
+        return lambda value: None if value is None else write(serde.from_json(value))
+    if column_of(name, serde).kind != TEXT:
+        return lambda value: None if value is None else write(value)
 
+    writes_json, read = serde.writes_json, serde.deserialize
 
-def _part_taken_by(serde: Serde[Any]) -> Convert:
-    """Returns the function from a value within a list, or a key in a window, to what its serde takes: a text there is a
-    text, and no JSON."""
-    if _is_json(serde):
-        return _as_json
-    if isinstance(serde, ModelSerde):
-        return serde.validate
-    if (given := _given_to(serde)) is not None:
-        return given
-    if serde in (Serdes.DOUBLE, Serdes.FLOAT):
-        return lambda value: float(value) if value in NOT_FINITE.values() else value
-    return _taken_by(serde) or (lambda value: value)
-
-
-def _given_to(serde: Serde[Any]) -> Convert | None:
-    """Returns the function from a value to the object that the serde of a registry takes; ``None`` for other serdes."""
-    from_json = getattr(serde, "from_json", None)
-    if from_json is None:
-        return None
-    has_bytes = isinstance(serde, BoundSerde) and serde.subject.format.kind == AVRO
-    return lambda value: from_json(_as_given(value, has_bytes))
-
-
-def _is_json(serde: Serde[Any]) -> bool:
-    return serde is Serdes.JSON or (isinstance(serde, MadeSerde) and serde.name == "json")
-
-
-def _items(value: Any) -> list[Any]:
-    found = parsed_json(value) if isinstance(value, str) else value
-    if not isinstance(found, list):
-        raise ValueError("an array, or the JSON of one, is expected")
-    return found
-
-
-def _windowed(key: Convert, value: Any) -> Windowed[Any]:
-    row = parsed_json(value) if isinstance(value, str) else value
-    try:
-        window = row["window"]
-        return Windowed(key(row["key"]), Window(window["start"], window["end"]))
-    except (TypeError, KeyError):
-        expected = '{"key": ..., "window": {"start": ms, "end": ms}}'
-        raise ValueError(f"a key in a window is a struct, or the JSON, {expected}") from None
-
-
-def _of_other(serde: Serde[Any]) -> Write:
-    def write(value: Any) -> bytes | None:
+    def taken(value: Any) -> Any:
+        if not isinstance(value, str):
+            return serde.from_json(value)
+        if writes_json:
+            return read(value.encode())
         try:
-            return serde.serialize(value)
-        except Exception:
-            if not isinstance(value, (str, dict, list)):
-                raise
-            text = value if isinstance(value, str) else json.dumps(_as_json(value))
-            return serde.serialize(serde.deserialize(text.encode()))
-
-    return write
-
-
-def _as_json(value: Any) -> Any:
-    """Returns a value with parts that JSON has, as Spark's ``to_json`` writes them where it is exact.
-
-    :raises ValueError: for a decimal that no JSON number of readers keeps, and for bytes.
-    """
-    if isinstance(value, dict):
-        return {_as_name(key): _as_json(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_as_json(part) for part in value]
-    if isinstance(value, Decimal):
-        return _as_number(value)
-    if isinstance(value, (bytes, bytearray)):
-        raise ValueError("JSON has no bytes: write them as text, such as by base64(column)")
-    return value
-
-
-def _as_given(value: Any, has_bytes: bool) -> Any:
-    """Returns a value of a column as ``from_json`` of a registry serde reads it: exact decimals, times as ISO 8601.
-
-    :param has_bytes: whether it reads ``{"base64": "..."}`` as bytes.
-    :raises ValueError: for bytes where it does not.
-    """
-    if isinstance(value, dict):
-        return {_as_name(key): _as_given(part, has_bytes) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_as_given(part, has_bytes) for part in value]
-    if isinstance(value, (bytes, bytearray)) and has_bytes:
-        return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, (datetime, date)):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, Decimal):
-        try:
-            return _as_number(value)
+            given = parsed_json(value)
         except ValueError:
-            return str(value)
-    return _as_json(value)
+            if serde.knows_json:
+                raise
+            return serde.from_text(value)
+        return None if given is None else serde.from_json(given)
 
+    def write_taken(value: Any) -> bytes | None:
+        found = None if value is None else taken(value)
+        return None if found is None else write(found)
 
-def _as_name(key: Any) -> str:
-    """Returns the name of a part of an object, which in a map may be of any type."""
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, (datetime, date)):
-        return key.isoformat()
-    if isinstance(key, (str, int, float, Decimal)):
-        return str(key)
-    raise ValueError(f"JSON has no objects with keys such as {repr_of(key)}: cast the keys of the map to string")
-
-
-def _as_number(value: Decimal) -> int | float:
-    if value == value.to_integral_value():
-        return int(value)
-    found = float(value)
-    if not math.isfinite(found) or Decimal(repr(found)) != value:
-        raise ValueError(
-            f"the decimal {value} has more digits than readers of JSON numbers keep: cast the column to string, or to"
-            " double if that is exact enough"
-        )
-    return found
+    return write_taken
 
 
 def pairs_of(column: Any) -> list[Headers]:

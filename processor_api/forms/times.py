@@ -51,7 +51,8 @@ def _iso_duration_ms(text: str) -> int | None:
 
 
 def time_ms(given: Any) -> int:
-    """Returns a point in time in ms since 1970: from such a number, or from ISO 8601, in UTC where no zone is given.
+    """Returns a point in time in ms since 1970: from such a number, from ISO 8601, or from a ``datetime``, in UTC where
+    no zone is given.
 
     :raises ValueError: if it is none, or before 1970; the text is a sentence.
     """
@@ -60,9 +61,9 @@ def time_ms(given: Any) -> int:
     if isinstance(given, int) and not isinstance(given, bool):
         if 0 <= given <= MOST_MS:
             return given
-    elif isinstance(given, str):
+    elif isinstance(given, (str, datetime)):
         try:
-            found = datetime.fromisoformat(given)
+            found = datetime.fromisoformat(given) if isinstance(given, str) else given
         except ValueError:
             pass
         else:
