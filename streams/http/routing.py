@@ -12,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 
 from processor_api.errors import StreamsError
+from processor_api.serde import Serde
 from processor_api.texts import cut, kind_and_text
 from streams.http.options import HttpOptions
 from streams.http.peers import Peer, Silent
@@ -66,6 +67,10 @@ class Router:
             raise later(f"the application's group cannot be asked which worker has the partition: {error}") from error
         task = self._owners.task(store, partition)
         return None if task is None else self._owners.known.endpoints.get(task)
+
+    def partition(self, store: str, key: Any, serde: Serde[Any], count: int) -> int:
+        """Returns the partition of a key, by its serde that is bound to no topic."""
+        return self._owners.partition(store, key, serde, count)
 
     def keepers(self, store: str, partition: int) -> list[str]:
         """Returns the addresses of the other workers that keep a standby copy of a partition, as far as they are

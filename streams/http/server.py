@@ -292,7 +292,7 @@ class HttpPort:
         router = Router(owners, self.options, threads)
         page, stores = LivePage(application, router), StorePages(application, queries, router)
         routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
-        reads = SingleReads(application, queries, clock)
+        reads = SingleReads(application, queries, owners, clock)
         return self.serve(
             HttpAnswers(routes=routes, reads=reads, at_end=page.close, afterwards=router.close), clock, threads
         )

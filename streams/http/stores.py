@@ -18,7 +18,6 @@ from processor_api.errors import (
 )
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import cut
-from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
 from streams.http.reads import (
     COMMON,
@@ -141,15 +140,14 @@ class StorePages:
             raise later(f"the partitions of store {store!r} are not known yet: ask again later")
         return count
 
-    @staticmethod
-    def _partition(serdes: StoreSerdes, count: int | None, terms: Terms, key: Any) -> int | None:
+    def _partition(self, serdes: StoreSerdes, count: int | None, terms: Terms, key: Any) -> int | None:
         """Returns the partition to ask: the one that is named, or that of a key; ``None`` for a global store, and
         ``ALL`` if it is neither."""
         if count is None:
             return None
         chosen = terms.partition
         if chosen is None and key is not None:
-            chosen = partition_for_key(serdes.write_key(key), count)
+            chosen = self._router.partition(serdes.builder.name, key, serdes.unbound_key, count)
         if chosen is not None and chosen >= count:
             raise HttpRefusal(400, f"store {serdes.builder.name!r} has no partition {chosen}: it has {count}")
         return ALL if chosen is None else chosen

@@ -14,6 +14,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, UnknownStateStoreError
 from processor_api.record import HeaderList, Headers
+from processor_api.serde import Serde
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
@@ -162,6 +163,9 @@ class Owners:
         self._lock = threading.Lock()
         self._known = OwnerMap()
         self._read_at: float | None = None
+        self._topics: dict[str, str] = {}
+        self._topics_of: Mapping[int, TaskPlan] | None = None
+        """The plans of the topics, which change when the partitions or the topics of a pattern do."""
 
     def current(self, max_age_s: float = FRESH_S) -> OwnerMap:
         """Returns the owners of tasks; asks the group if what is known is older than that.
@@ -214,7 +218,7 @@ class Owners:
         if count is None:
             own = HostInfo.unavailable() if self.own is None else HostInfo.build_from_endpoint(self.own)
             return KeyQueryMetadata(own, frozenset(), -1)
-        partition = self._partition(store, self._topic(store), key, chosen_by, count, headers)
+        partition = self.partition(store, key, chosen_by, count, headers)
         task = self.task(store, partition)
         owners = OwnerMap() if task is None else self.current()
         endpoint = None if task is None else owners.endpoints.get(task)
@@ -222,10 +226,33 @@ class Owners:
         copies = frozenset() if task is None else owners.standbys.get(task, frozenset())
         return KeyQueryMetadata(host, frozenset(map(HostInfo.build_from_endpoint, copies)), partition)
 
+    def partition(
+        self,
+        store: str,
+        key: Any,
+        chosen_by: SerdeLike[Any] | StreamPartitioner,
+        count: int,
+        headers: HeaderList | None = None,
+    ) -> int:
+        """Returns the partition of a key: that of a record with the key in a topic that the store's processors read.
+
+        The arguments are those of :meth:`of_key`.
+        """
+        return self._partition(store, self._topic(store), key, chosen_by, count, headers)
+
     def _topic(self, store: str) -> str:
+        plans = self._plans()
+        if plans is not self._topics_of:
+            self._topics, self._topics_of = {}, plans
+        topics = self._topics
+        if store not in topics:
+            topics[store] = self._topic_of(store, plans)
+        return topics[store]
+
+    def _topic_of(self, store: str, plans: Mapping[int, TaskPlan]) -> str:
         """Returns a topic whose records have the keys of a store: one that its processors read, as in Java."""
         topology = self._topology
-        for plan in self._plans().values():
+        for plan in plans.values():
             if store not in plan.stores:
                 continue
             users = [name for name in plan.nodes if store in topology.stores_of(name)]
@@ -247,7 +274,11 @@ class Owners:
         if count == 0:
             raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
-            given = check_serde(chosen_by, "key_serde", "query_metadata_for_key")
+            given: Serde[Any]
+            if isinstance(chosen_by, Serde):  # each read over HTTP asks
+                given = chosen_by
+            else:
+                given = check_serde(chosen_by, "key_serde", "query_metadata_for_key")
             # A serde that is bound here lives as long as the question, and so does what it learns in the trial: what is
             # not registered is the key of no record.
             with trial_on_this_thread("a question for the owner of a key"):

@@ -203,7 +203,7 @@ def _undated(answer: bytes) -> bytes:
 
 def test_the_short_way_is_taken(served: tuple[KafkaStreams, int]) -> None:
     app, port = served
-    reads = SingleReads(app, lambda: app._queries, SystemClock())
+    reads = SingleReads(app, lambda: app._queries, app._owners, SystemClock())
     reads.new_turn()
     for store, query in [
         ("counts", "key=a"),
@@ -232,7 +232,7 @@ def test_a_store_that_is_closed_meanwhile_is_not_read(tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         app = cluster.app(topology(), AT_ONCE)
         cluster.until_state(app, ClientState.RUNNING)
-        reads = SingleReads(app, lambda: app._queries, SystemClock())
+        reads = SingleReads(app, lambda: app._queries, app._owners, SystemClock())
         reads.new_turn()
         assert reads.answer(b"counts", b"key=a") is not None
         app.close(30)

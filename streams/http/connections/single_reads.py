@@ -19,11 +19,11 @@ from yarl import URL
 from processor_api.clock import Clock
 from processor_api.serde import Serdes
 from processor_api.stores.queries import IsolationLevel
-from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import json_of_position
 from streams.http.reads import StoreSerdes, operations_of, terms_of
 from streams.http.served import ServedApplication, json_bytes, json_text
 from streams.queries.local_stores import LocalStore
+from streams.queries.owners import Owners
 from streams.queries.position import Position
 from streams.queries.queries import Queries
 
@@ -63,8 +63,11 @@ class _Partition(NamedTuple):
 class SingleReads:
     """Answers reads of one key, on the loop of the server."""
 
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], clock: Clock) -> None:
+    def __init__(
+        self, application: ServedApplication, queries: Callable[[], Queries], owners: Owners, clock: Clock
+    ) -> None:
         self._application = application
+        self._owners = owners
         self._queries = queries
         self._clock = clock
         self._stores: dict[bytes, _Store | None] = {}
@@ -146,7 +149,7 @@ class SingleReads:
         if count is None:
             partition = None
         elif partition is None:
-            partition = partition_for_key(store.serdes.write_key(key), count)
+            partition = self._owners.partition(store.name, key, store.serdes.unbound_key, count)
         place = store.name, partition, level
         return self._partitions.get(place) or self._open(place)
 
