@@ -74,6 +74,8 @@ class KeptRegistry(RegistryServer):
         """Ids by the text of the schema."""
         self.subjects: dict[str, list[str]] = {}
         """The texts of each subject, by version from 1."""
+        self._kinds: dict[str, str] = {}
+        """The kinds of schemas that are not of Avro, by text."""
         self._lock = threading.Lock()
         for number, subject, text in kept:
             self.ids[text] = number
@@ -86,17 +88,19 @@ class KeptRegistry(RegistryServer):
             match method, parts:
                 case "GET", ["schemas", "ids", number]:
                     found = [text for text, one in self.ids.items() if one == int(number)]
-                    return (200, {"schema": found[0]}) if found else self._missing(path)
+                    return (200, self._schema(found[0])) if found else self._missing(path)
                 case "GET", ["subjects", subject, "versions", "latest"] if subject in self.subjects:
                     return self._registered(subject, self.subjects[subject][-1])
                 case "POST", ["subjects", subject, *register]:
-                    text, known = json.loads(body)["schema"], self.subjects.get(subject, [])
+                    given = json.loads(body)
+                    text, known = given["schema"], self.subjects.get(subject, [])
                     if text not in known:
                         if not register:
                             return self._missing(path)
                         known = self.subjects.setdefault(subject, [])
                         self.ids.setdefault(text, max(self.ids.values(), default=0) + 1)
                         known.append(text)
+                        self._kinds[text] = given.get("schemaType", "AVRO")
                     return self._registered(subject, text)
         return self._missing(path)
 
@@ -105,4 +109,7 @@ class KeptRegistry(RegistryServer):
 
     def _registered(self, subject: str, text: str) -> tuple[int, Any]:
         version = self.subjects[subject].index(text) + 1
-        return 200, {"subject": subject, "id": self.ids[text], "version": version, "schema": text}
+        return 200, {"subject": subject, "id": self.ids[text], "version": version, **self._schema(text)}
+
+    def _schema(self, text: str) -> dict[str, str]:
+        return {"schema": text, "schemaType": self._kinds.get(text, "AVRO")}
