@@ -19,7 +19,6 @@ from processor_api.errors import ConfigError
 from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
-from streams.registry.avro_evolution import WIDER, problems
 from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short
 from streams.registry.avro_values import (
@@ -33,8 +32,9 @@ from streams.registry.avro_values import (
     raw_default,
     without_names,
 )
-from streams.registry.bound import MOST_KNOWN, SchemaFormat, Subject
-from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, json_text
+from streams.registry.bound import MOST_KNOWN, Read, SchemaFormat, Subject, Write
+from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, extra, json_text
+from streams.schemas.avro_evolution import WIDER, problems
 from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, reads_more, shape_of
 from streams.serdes.pydantic_model import core_schema_of, validator_of
@@ -42,16 +42,12 @@ from streams.serdes.pydantic_model import core_schema_of, validator_of
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
 
-try:
+with extra("which reads and writes Avro"):
     from fastavro import parse_schema, schemaless_reader, schemaless_writer
     from fastavro._read_py import read_data
     from fastavro.io.binary_decoder import BinaryDecoder
     from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType
-except ImportError as error:
-    raise ImportError(
-        "fastavro is not installed, which reads and writes Avro; install streams-for-kafka[registry]", name="fastavro"
-    ) from error
 
 MOST_CALLS = 5_000
 """The most calls within each other that data of a schema that holds itself may cost compiled code, which does not watch
@@ -149,24 +145,17 @@ class AvroFormat(SchemaFormat):
             return name if "." in name or not namespace else f"{namespace}.{name}"
         return found["type"] if isinstance(found, dict) else str(found)
 
-    def check_key(self, schema: SchemaText) -> None:
-        """Refuses schemas of keys in which equal values may have different bytes.
-
-        :raises SchemaError: if there is a map, whose entries have no order, or a union that tells equal values apart;
-            the text names the field.
-        """
+    def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
         try:
-            parsed = _parsed([schema.text])
-        except SchemaError:  # it has types of its references, which are asked for with the first value
-            return
-        self._check_key(parsed)
-
-    def _check_key(self, parsed: AvroSchema) -> None:
-        equal = "equal keys would have different bytes, and go to different partitions"
+            parsed = _parsed([schema.text]) if client is None else _schema_of(schema, client)
+        except SchemaError:
+            if client is None:  # it has types of its references, which are asked for with the first value
+                return None
+            raise
         if parsed.map is not None:
-            raise SchemaError(f"{parsed.map} is a map, whose entries have no order: {equal}")
-        if self.model is None and parsed.in_choices:
-            raise SchemaError(f"the key has a union of named types, which dicts and texts have not: {equal}")
+            return f"{parsed.map} is a map, whose entries have no order"
+        is_lost = self.model is None and bool(parsed.in_choices)
+        return "the key has a union of named types, which dicts and texts have not" if is_lost else None
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
         if type(value) is GenericRecord:
@@ -232,12 +221,8 @@ class AvroFormat(SchemaFormat):
 
     # ------------------------------------------------------------------ writing
 
-    def writer(
-        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
-    ) -> Callable[[Any], bytes]:
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
         parsed = _schema_of(schema, client)
-        if is_key:
-            self._check_key(parsed)
         form = Forms(parsed, self._classes, self._root).of(parsed.root).write
         written = parse_schema(parsed.copied(parsed.root, lambda node: {}))
         out, lossless = BytesIO, self._lossless_check(parsed)
@@ -248,24 +233,19 @@ class AvroFormat(SchemaFormat):
             try:
                 schemaless_writer(stream, written, plain)
             except OverflowError:  # an integer beyond 64 bits, whose place the thorough forms find
-                thorough = Forms(parsed, self._classes, self._root, thorough=True)
-                thorough.of(parsed.root).write(value)
+                Forms(parsed, self._classes, self._root, thorough=True).of(parsed.root).write(value)
                 raise
             data = stream.getvalue()
-            if lossless is None:
-                return prefix + data
-            try:
-                comes_back = lossless(value)
-            except Exception:  # a field that is not there, or a method of the user's
-                comes_back = False
-            if not comes_back:
-                check_read_back(reader(), data, value, SchemaError, is_equal=not rounds)
+            if lossless is not None:
+                try:
+                    comes_back = lossless(value)
+                except Exception:  # a field that is not there, or a method of the user's
+                    comes_back = False
+                if not comes_back:
+                    check_read_back(reader(), data, value, SchemaError, is_equal=not rounds)
             return prefix + data
 
-        @cache
-        def reader() -> Callable[[bytes], Any]:
-            return self.reader(Registered(schema, 0), client, 0)
-
+        reader = cache(partial(self.reader, Registered(schema, 0), client, 0))
         # A float of 32 bits is rounded, as is documented: what is read is not compared then.
         rounds = any(kind_of(node) == "float" for node in parsed.types)
         return write
@@ -273,12 +253,10 @@ class AvroFormat(SchemaFormat):
     def _lossless_check(self, parsed: AvroSchema) -> Callable[[Any], bool] | None:
         """Returns the function that says of an object whether it surely comes back as it is; ``None`` where all do
         that the schema lets through."""
-        if parsed.has_empty_items:
-            return _never
         if self.model is None or self._is_plain(parsed):
-            return None
+            return _never if parsed.has_empty_items else None
         core = core_schema_of(self.model)
-        if shape_of(core).is_uncertain or not self._is_natural(parsed):
+        if parsed.has_empty_items or shape_of(core).is_uncertain or not self._is_natural(parsed):
             return _never
         if self._root is not None and self._root.has_plain_fields:
             return None
@@ -295,13 +273,13 @@ class AvroFormat(SchemaFormat):
 
     # ------------------------------------------------------------------ reading
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         schema = _schema_of(registered.schema, client)
         own = None if self.own is None else _schema_of(self.own, client)
         if own is None or schema.form(named=True) == own.form(named=True) or self._reads_as_written(registered.schema):
             own, wanted = None, None
             names: dict[str, Any] = {"writer": {}, "reader": {}}
-            written = parse_schema(schema.copied(schema.root, self._mark(schema)), names["writer"])
+            written = self._marked(schema, schema.root, names["writer"])
         else:
             written, wanted, names = self._pair(schema, own)
         convert, stream, depth = self._convert(own or schema, registered.schema), BytesIO, schema.depth
@@ -320,7 +298,7 @@ class AvroFormat(SchemaFormat):
         """Returns the function that makes values of what fastavro returns for a schema; ``None`` if they are right."""
         if self.model is None:
             is_generic = self.own is None and kind_of(schema.root) in RECORDS
-            return (lambda found: GenericRecord(found, text)) if is_generic else None
+            return partial(GenericRecord, schema=text) if is_generic else None
         if not self._is_plain(schema):
             return validator_of(self.model)
         if self._root is None:
@@ -335,20 +313,24 @@ class AvroFormat(SchemaFormat):
             return logical.read
         if kind not in NAMED or node["name"] not in schema.in_choices:
             return None
-        name = node["name"]
         if self.model is None:
             if kind in RECORDS:
-                return partial(GenericRecord, branch=name)
-            return partial(_named, GenericSymbol if kind == "enum" else GenericFixed, name)
-        known = self._classes.get(short(name))
+                return partial(GenericRecord, branch=node["name"])
+            return partial(_named, GenericSymbol if kind == "enum" else GenericFixed, node["name"])
+        known = self._classes.get(short(node["name"]))
         return validator_of(known.kind) if isinstance(known, RecordClass) else known
 
-    def _mark(self, schema: AvroSchema) -> Callable[[Any], dict[str, Any]]:
+    def _marked(self, schema: AvroSchema, given: Any, types: dict[str, Any]) -> Any:
+        """Returns a type of a schema as fastavro takes it, with our tag on all whose values are made here.
+
+        :param types: gets the named types.
+        """
+
         def mark(node: Any) -> dict[str, Any]:
             make = self._maker(schema, node)
             return {} if make is None else {"logicalType": _TAG, "make": make, "logical": logical_of(node)}
 
-        return mark
+        return parse_schema(schema.copied(given, mark), types)
 
     def _pair(self, schema: AvroSchema, own: AvroSchema) -> tuple[Any, Any, dict[str, Any]]:
         """Returns the schemas of a writer and a reader, for data that one reads of the other, and their named types.
@@ -357,7 +339,7 @@ class AvroFormat(SchemaFormat):
         wanted has something to make.
         """
         wanted_types: dict[str, Any] = {}
-        wanted = parse_schema(own.copied(own.root, self._mark(own)), wanted_types)
+        wanted = self._marked(own, own.root, wanted_types)
         tagged = {kind_of(node) for node in own.types if self._maker(own, node) is not None}
         tagged.update([kind for kind, wider in WIDER.items() if not tagged.isdisjoint(wider)])
         for node in (wanted, *wanted_types.values()):
@@ -368,26 +350,22 @@ class AvroFormat(SchemaFormat):
         def mark(node: Any) -> dict[str, Any]:
             return {"logicalType": _TAG, "logical": logical_of(node)} if kind_of(node) in tagged else {}
 
-        return (
-            parse_schema(schema.copied(schema.root, mark), written_types),
-            wanted,
-            {"writer": written_types, "reader": wanted_types},
-        )
+        written = parse_schema(schema.copied(schema.root, mark), written_types)
+        return written, wanted, {"writer": written_types, "reader": wanted_types}
 
     def _with_defaults(self, own: AvroSchema, node: Any) -> bool:
         """Gives a record of the reader the values of its defaults; returns whether some are made for each record."""
         late: dict[str, Callable[[], Any] | None] = {}
         filled = self._filled(node["name"])
         for field, known in zip(node["fields"], own.named[node["name"]]["fields"], strict=True):
+            name = field["name"]
             if "default" in known:
                 make = self._default(own, known["type"], known["default"])
-                value = make()
-                if isinstance(value, (str, bytes, int, float, type(None))):
-                    field["default"] = value
-                    continue
-                late[field["name"]], field["default"] = make, _LATE
-            elif field["name"] in filled:
-                late[field["name"]], field["default"] = None, _LATE
+                field["default"] = value = make()
+                if not isinstance(value, (str, bytes, int, float, type(None))):
+                    late[name], field["default"] = make, _LATE
+            elif name in filled:
+                late[name], field["default"] = None, _LATE
         make_record = node.get("make")
 
         def complete(fields: dict[str, Any]) -> Any:
@@ -407,7 +385,7 @@ class AvroFormat(SchemaFormat):
         """Returns the function that makes a default, each time another object, as it is made of data."""
         stream = BytesIO()
         schemaless_writer(stream, parse_schema(own.copied(given, lambda node: {})), raw_default(own, given, default))
-        written, data = parse_schema(own.copied(given, self._mark(own))), stream.getvalue()
+        written, data = self._marked(own, given, {}), stream.getvalue()
         return lambda: schemaless_reader(BytesIO(data), written, None)
 
 
@@ -468,7 +446,7 @@ def _text_of(given: Any) -> str:
 
 
 def _schema_of(schema: SchemaText, client: RegistryClient) -> AvroSchema:
-    return _parsed([*(text.text for _, text in client.references_of(schema)), schema.text])
+    return _parsed([*client.texts_behind(schema), schema.text])
 
 
 def _parsed(texts: Sequence[str]) -> AvroSchema:

@@ -106,6 +106,13 @@ class RecordClass(NamedTuple):
             return False  # its objects are made by a function of the user's
         return all(field.init for field in dataclasses.fields(self.kind)) and self.has_plain_fields
 
+    def has_fields(self, names: list[str]) -> bool:
+        """Returns whether the attributes of its objects are all in their dicts, under these names in this order."""
+        kind: Any = self.kind
+        has_others = getattr(kind, "model_config", {}).get("extra") == "allow"
+        own = [(field.attribute, field.name) for field in self.fields if field.name in names]
+        return bool(kind.__dictoffset__) and not has_others and own == [(name, name) for name in names]
+
     @property
     def has_plain_fields(self) -> bool:
         """Whether its fields are all of types that Avro reads as they were written, and no records."""
@@ -119,43 +126,40 @@ def _is_plain(given: Any) -> bool:
     return plain is None or (isinstance(plain, type) and plain in AS_THEY_ARE)
 
 
-def record_class(kind: type) -> RecordClass | None:
+def record_class(kind: Any) -> RecordClass | None:
     """Returns what is known of a class; ``None`` if its objects are no records."""
+    if not isinstance(kind, type):
+        return None
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         fields = tuple(
-            _Field(
-                field.name,
-                field.name,
-                hints[field.name],
-                _constant(field.default, field.default_factory),
-                field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING,
-            )
-            for field in dataclasses.fields(kind)
+            _Field(one.name, one.name, hints[one.name], *_default(one.default, one.default_factory))
+            for one in dataclasses.fields(kind)
         )
         return RecordClass(kind, fields, is_dataclass=True)
     known: Mapping[str, Any] | None = getattr(kind, "model_fields", None)
-    if known is None or not isinstance(kind, type):
-        return None
-    fields = tuple(
-        _Field(
-            info.serialization_alias or info.alias or attribute,
-            attribute,
-            Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation,
-            dataclasses.MISSING if info.is_required() else _constant(info.default, info.default_factory),
-            not info.is_required(),
-            tuple(one for one in getattr(info.validation_alias, "choices", ()) if isinstance(one, str)),
-        )
-        for attribute, info in known.items()
+    return (
+        None if known is None else RecordClass(kind, tuple(map(_of_model, known, known.values())), is_dataclass=False)
     )
-    return RecordClass(kind, fields, is_dataclass=False)
 
 
-def _constant(default: Any, factory: Any) -> Any:
-    """Returns the default of a field if it is the same in each process: what a function returns need not be."""
+def _of_model(attribute: str, info: Any) -> _Field:
+    return _Field(
+        info.serialization_alias or info.alias or attribute,
+        attribute,
+        Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation,
+        *((MISSING, False) if info.is_required() else _default(info.default, info.default_factory or MISSING)),
+        tuple(one for one in getattr(info.validation_alias, "choices", ()) if isinstance(one, str)),
+    )
+
+
+def _default(value: Any, factory: Any) -> tuple[Any, bool]:
+    """Returns the default of a field, if it is the same in each process, and whether there is any: what a function
+    returns need not be the same."""
+    if factory is MISSING:
+        return value, value is not MISSING
     empty: dict[Any, Any] = {list: [], dict: {}, set: [], frozenset: [], tuple: []}
-    is_known = isinstance(factory, type) and factory in empty
-    return empty[factory] if is_known else dataclasses.MISSING if callable(factory) else default
+    return empty[factory] if isinstance(factory, type) and factory in empty else MISSING, True
 
 
 class ModelSchema:
@@ -184,7 +188,7 @@ class ModelSchema:
     @property
     def root(self) -> RecordClass | None:
         """The class of the outermost record."""
-        return record_class(self._model) if isinstance(self._model, type) else None
+        return record_class(self._model)
 
     def _of(self, given: Any, place: str, outer: tuple[Any, ...] = ()) -> Any:
         """Returns the schema of a type.
@@ -216,13 +220,10 @@ class ModelSchema:
             return {"type": "map", "values": self._of(arguments[1], f"{place}{{}}")}
         if isinstance(given, type) and issubclass(given, enum.Enum):
             return self._enum(given, place)
-        record = record_class(given) if isinstance(given, type) else None
-        if record is not None:
+        if (record := record_class(given)) is not None:
             return self._record(record, place)
-        return self._nothing(
-            f"{place} has the type {repr_of(given)}, which has no Avro type: give it one with"
-            " Annotated[..., AvroType(...)]"
-        )
+        how = "give it one with Annotated[..., AvroType(...)]"
+        return self._nothing(f"{place} has the type {repr_of(given)}, which has no Avro type: {how}")
 
     def _nothing(self, why: str) -> str:
         self.unknown = self.unknown or why
@@ -272,16 +273,15 @@ class ModelSchema:
 
     def _decimal(self, extras: Sequence[Any], place: str) -> Any:
         """Returns the type of a decimal whose digits pydantic knows, by ``Field(max_digits=9, decimal_places=2)``."""
-        words = ("max_digits", "decimal_places")
-        said = [(name, getattr(extra, name, None)) for extra in extras for name in words]
-        digits: dict[str, Any] = {name: value for name, value in said if value is not None}
-        if len(digits) < 2:
-            return self._nothing(
-                f"{place} is a Decimal whose digits are not known: give it Field(max_digits=9, decimal_places=2), or"
-                ' Annotated[Decimal, AvroType({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2})]'
-            )
-        precision, scale = digits["max_digits"], digits["decimal_places"]
-        return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+        words = {"max_digits": "precision", "decimal_places": "scale"}
+        said = ((words[name], getattr(extra, name, None)) for extra in extras for name in words)
+        digits = {word: value for word, value in said if value is not None}
+        if len(digits) == len(words):
+            return {"type": "bytes", "logicalType": "decimal", **digits}
+        return self._nothing(
+            f"{place} is a Decimal whose digits are not known: give it Field(max_digits=9, decimal_places=2), or"
+            ' Annotated[Decimal, AvroType({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2})]'
+        )
 
 
 def _without_annotations(given: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -12,7 +12,7 @@ import decimal
 import enum
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -26,16 +26,14 @@ from streams.registry.schemas import SchemaError, SchemaText
 _LARGEST_FLOAT = 3.4028235677973366e38
 _MOST_DIGITS = 1_000
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
+_NAIVE_EPOCH, _FIRST_DAY = EPOCH.replace(tzinfo=None), EPOCH.toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class Misfit(SchemaError):
     """A value that is not of its type; the place is added on the way up."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._text, self._place = text, ""
+    _place = ""
 
     def below(self, step: str) -> Misfit:
         """Returns the error with one more step in front of its place."""
@@ -43,7 +41,7 @@ class Misfit(SchemaError):
         return self
 
     def __str__(self) -> str:
-        return (f"field {self._place.lstrip('.')}" if self._place else "the value") + self._text
+        return (f"field {self._place.lstrip('.')}" if self._place else "the value") + str(self.args[0])
 
 
 def _no(expected: str, value: Any) -> Misfit:
@@ -116,24 +114,22 @@ def _decimal(node: Any) -> Logical | None:
         return None
     if precision > _MOST_DIGITS:
         raise SchemaError(f"a decimal of the Avro schema has {precision} digits: at most {_MOST_DIGITS} are read")
-    limit, context = 10**precision, decimal.Context(prec=precision)
+    limit, most, last_digit = 10**precision, 10 ** (precision - scale), decimal.Decimal((0, (1,), -scale))
+    context = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
 
     def write(value: decimal.Decimal) -> bytes:
         if not value.is_finite():
             raise _no("number", value)
-        sign, digits, exponent = value.as_tuple()
-        shift = int(exponent) + scale
-        if shift < 0 and any(digits[shift:]):
-            behind = -int(exponent)
-            raise Misfit(f" has {behind} digits behind the point, and its type {scale}: {repr_of(value)}")
-        if value and len(digits) + shift > precision:
-            raise Misfit(f" has more than {precision - scale} digits before the point: {repr_of(value)}")
-        kept = digits[:shift] if shift < 0 else (*digits, *(0,) * shift) if value else ()
-        unscaled = int("".join(map(str, kept)) or "0") * (-1 if sign else 1)
         try:
+            unscaled = int(context.scaleb(context.quantize(value, last_digit), scale))
             return unscaled.to_bytes((unscaled.bit_length() + 8) >> 3 if size is None else size, "big", signed=True)
+        except (decimal.Inexact, decimal.InvalidOperation):
+            wrong = f"has more than {precision - scale} digits before the point"
+            if value.copy_abs() < most:
+                wrong = f"has {-int(value.as_tuple().exponent)} digits behind the point, and its type {scale}"
         except OverflowError:
-            raise Misfit(f" does not fit in {size} bytes: {repr_of(value)}") from None
+            wrong = f"does not fit in {size} bytes"
+        raise Misfit(f" {wrong}: {repr_of(value)}")
 
     def read(data: bytes) -> decimal.Decimal:
         unscaled = int.from_bytes(data, "big", signed=True)
@@ -142,12 +138,6 @@ def _decimal(node: Any) -> Logical | None:
         return decimal.Decimal(unscaled).scaleb(-scale, context)
 
     return Logical(decimal.Decimal, write, read)
-
-
-def _date(value: datetime.date) -> int:
-    if isinstance(value, datetime.datetime):
-        raise _no("date", value)
-    return value.toordinal() - EPOCH.toordinal()
 
 
 def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = False) -> Logical:
@@ -180,9 +170,15 @@ def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = Fals
     return Logical(datetime.time if of_day else datetime.datetime, write, read)
 
 
+def _days(value: datetime.date) -> int:
+    if isinstance(value, datetime.datetime):
+        raise _no("date", value)
+    return value.toordinal() - _FIRST_DAY
+
+
 _LOGICAL: dict[tuple[str, Any], Logical] = {
     ("string", "uuid"): Logical(uuid.UUID, str, uuid.UUID),
-    ("int", "date"): Logical(datetime.date, _date, lambda days: datetime.date.fromordinal(days + EPOCH.toordinal())),
+    ("int", "date"): Logical(datetime.date, _days, lambda days: datetime.date.fromordinal(days + _FIRST_DAY)),
 }
 for _kind, _name, _unit in (("int", "millis", 1000), ("long", "micros", 1)):
     _LOGICAL[_kind, f"time-{_name}"] = _time(f"time-{_name}", _unit, _NAIVE_EPOCH, of_day=True)
@@ -353,89 +349,81 @@ class Forms:
         kinds: frozenset[type] = frozenset((dict, GenericRecord) if record is None else (record.kind,))
         # A record may have itself among its fields: the function is made when it is first called.
         self._records[name] = found = Form(name, lambda value: write(value), kinds)
-        write = write_fields = _fields_writer(self, node)
-        if record is not None:
-            write = self._of_class(record, write_fields, node)
+        write = self._record_writer(node, record)
         return found._replace(write=write)
 
     _error = _record
 
-    def _of_class(self, record: RecordClass, write_fields: Callable[[Any], Any], node: Any) -> Any:
-        names = [field["name"] for field in node["fields"]]
-        pairs = [(field.attribute, field.name) for field in record.fields if field.name in names]
-        kind: Any = record.kind
-        is_whole = kind.__dictoffset__ and names == [attribute for attribute, _ in pairs] == [one for _, one in pairs]
-        has_extras, count = not record.is_dataclass, len(names)
+    def _record_writer(self, node: Any, record: RecordClass | None) -> Callable[[Any], Any]:
+        """Returns the function from a record to the dict that fastavro takes: that of the record itself, if all its
+        values are."""
+        types = {field["name"]: field["type"] for field in node["fields"]}
+        plan = [(name, form.as_is, form.write) for name, form in zip(types, map(self.of, types.values()), strict=True)]
+        given = (field for field in node["fields"] if "default" in field)
+        defaults = {field["name"]: raw_default(self.schema, field["type"], field["default"]) for field in given}
+        count, dicts = len(plan), dict if record is None else None
+        whole = record.kind if record is not None and record.has_fields([*types]) else None
+
+        def fields_of(value: Any) -> dict[str, Any]:
+            if record is not None:
+                return _fields_of_object(record, types.keys(), value)
+            if not isinstance(value, Mapping):
+                raise _no(f"record {node['name']}", value)
+            return dict(value)
+
+        def check_names(fields: Mapping[str, Any]) -> None:
+            for name in fields:
+                if name not in types:
+                    raise Misfit(f" is not in the schema of {node['name']}").below(f".{name}")
+
+        def default_of(name: str, fields: Mapping[str, Any]) -> Any:
+            check_names(fields)
+            if name not in defaults:
+                raise Misfit(" is missing, and has no default").below(f".{name}")
+            return defaults[name]
 
         def write(value: Any) -> Any:
-            if type(value) is not kind:
-                if isinstance(value, kind):
-                    raise Misfit(f": it would come back as {kind.__name__}, not {type(value).__name__}")
-                raise Misfit(f": expected {kind.__name__}, got {type(value).__name__}")
-            extras = value.__pydantic_extra__ if has_extras else None
-            if is_whole and not extras:
-                fields = vars(value)
-                if len(fields) == count:
-                    return write_fields(fields)
-            if extras and (more := extras.keys() - names):
-                raise Misfit(f": {kind.__name__} has fields that its schema has not: {', '.join(sorted(more))}")
-            try:
-                return write_fields({**{one: getattr(value, attribute) for attribute, one in pairs}, **(extras or {})})
-            except AttributeError as error:
-                raise Misfit(f": a field is missing: {error}") from error
+            kind, fields = type(value), value
+            if kind is not dicts and (kind is not whole or len(fields := vars(value)) != count):
+                fields = fields_of(value)
+            if len(fields) > count:
+                check_names(fields)
+            found = fields
+            for name, as_is, write_value in plan:
+                try:
+                    if type(fields[name]) is as_is:
+                        continue
+                    one = fields[name]
+                except KeyError:
+                    found = {**found, name: default_of(name, fields)}
+                else:
+                    if found is fields:
+                        found = dict(fields)
+                    try:
+                        found[name] = write_value(one)
+                    except Misfit as error:
+                        raise error.below(f".{name}") from None
+            return found
 
         return write
 
 
-def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
-    """Returns the function from the fields of a record, a mapping, to the dict that fastavro takes: that of the record
-    itself, if all its values are."""
-    record, types = node["name"], {field["name"]: field["type"] for field in node["fields"]}
-    plan = [(name, form.as_is, form.write) for name, form in ((name, forms.of(each)) for name, each in types.items())]
-    defaults = {
-        field["name"]: raw_default(forms.schema, field["type"], field["default"])
-        for field in node["fields"]
-        if "default" in field
-    }
-
-    count = len(plan)
-
-    def check_names(fields: Mapping[str, Any]) -> None:
-        for name in fields:
-            if name not in types:
-                raise Misfit(f" is not in the schema of {record}").below(f".{name}")
-
-    def default_of(name: str, fields: Mapping[str, Any]) -> Any:
-        check_names(fields)
-        if name not in defaults:
-            raise Misfit(" is missing, and has no default").below(f".{name}")
-        return defaults[name]
-
-    def write(fields: Any) -> Any:
-        if type(fields) is not dict:
-            if not isinstance(fields, (dict, Mapping)):  # the class of dicts is found sooner
-                raise _no(f"record {record}", fields)
-            fields = dict(fields)
-        if len(fields) > count:
-            check_names(fields)
-        found = fields
-        for name, as_is, write_value in plan:
-            try:
-                if type(fields[name]) is as_is:
-                    continue
-                value = fields[name]
-            except KeyError:
-                found = {**found, name: default_of(name, fields)}
-            else:
-                if found is fields:
-                    found = dict(fields)
-                try:
-                    found[name] = write_value(value)
-                except Misfit as error:
-                    raise error.below(f".{name}") from None
-        return found
-
-    return write
+def _fields_of_object(record: RecordClass, names: Set[str], value: Any) -> dict[str, Any]:
+    """Returns the fields of an object of a class that a schema has under these names, and those that pydantic calls
+    extra."""
+    kind = record.kind
+    if type(value) is not kind:
+        if isinstance(value, kind):
+            raise Misfit(f": it would come back as {kind.__name__}, not {type(value).__name__}")
+        raise Misfit(f": expected {kind.__name__}, got {type(value).__name__}")
+    extras = getattr(value, "__pydantic_extra__", None) or {}
+    if more := extras.keys() - names:
+        raise Misfit(f": {kind.__name__} has fields that its schema has not: {', '.join(sorted(more))}")
+    try:
+        own = {field.name: getattr(value, field.attribute) for field in record.fields if field.name in names}
+    except AttributeError as error:
+        raise Misfit(f": a field is missing: {error}") from error
+    return {**own, **extras}
 
 
 def _logical_form(branch: str, logical: Logical) -> Form:
@@ -486,19 +474,17 @@ def _simple(branch: str, kinds: tuple[type, ...], exact: Callable[[Any], Any], *
     return Form(branch, write, frozenset(kinds[:1]), kinds[0] if as_is else None)
 
 
-_PRIMITIVES = {
-    form.branch: form
-    for form in (
-        _simple("null", (type(None),), lambda value: None),
-        _simple("boolean", (bool,), bool),
-        _simple("string", (str,), exact_text),
-        _simple("bytes", (bytes, bytearray), bytes),
-        _simple("int", (int,), partial(_integer, "int", 1 << 31), as_is=False),
-        _simple("long", (int,), partial(_integer, "long", 1 << 63)),
-        _simple("float", (float, int), partial(_float, "float"), as_is=False),
-        _simple("double", (float, int), partial(_float, "double")),
-    )
-}
+_FORMS = (
+    _simple("null", (type(None),), lambda value: None),
+    _simple("boolean", (bool,), bool),
+    _simple("string", (str,), exact_text),
+    _simple("bytes", (bytes, bytearray), bytes),
+    _simple("int", (int,), partial(_integer, "int", 1 << 31), as_is=False),
+    _simple("long", (int,), partial(_integer, "long", 1 << 63)),
+    _simple("float", (float, int), partial(_float, "float"), as_is=False),
+    _simple("double", (float, int), partial(_float, "double")),
+)
+_PRIMITIVES = {form.branch: form for form in _FORMS}
 
 # ---------------------------------------------------------------------- defaults
 
@@ -526,11 +512,9 @@ def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
     if kind == "map":
         return {key: raw_default(schema, node["values"], one) for key, one in default.items()}
     if kind in RECORDS:
-        found = {}
-        for field in node["fields"]:
-            name = field["name"]
-            found[name] = raw_default(schema, field["type"], default[name] if name in default else field["default"])
-        return found
+        fields = {one["name"]: one for one in node["fields"]}
+        whole = {**{name: one["default"] for name, one in fields.items() if name not in default}, **default}
+        return {name: raw_default(schema, one["type"], whole[name]) for name, one in fields.items()}
     return float(default) if kind in ("float", "double") else default
 
 

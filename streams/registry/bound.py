@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
@@ -25,7 +25,6 @@ from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
 
-KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 CHANGELOG = "-changelog"
 MOST_KNOWN = 1_000
 """The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made again."""
@@ -38,6 +37,7 @@ _CLOCK = SystemClock()
 
 Read = Callable[[bytes], Any]
 Write = Callable[[Any], bytes]
+Made = TypeVar("Made")
 
 
 class SchemaFormat(ABC):
@@ -52,16 +52,7 @@ class SchemaFormat(ABC):
 
     @abstractmethod
     def record_name(self, schema: SchemaText) -> str:
-        """Returns the full name of a schema's record, for subjects.
-
-        :raises SchemaError: if it has none.
-        """
-
-    def check_key(self, schema: SchemaText) -> None:  # noqa: B027 - most have none
-        """Refuses schemas of keys in which equal values may have different bytes.
-
-        :raises SchemaError: if there is such a type, as a map, whose entries have no order.
-        """
+        """Returns the full name of a schema's record, for subjects; raises `SchemaError` if it has none."""
 
     @abstractmethod
     def from_json(self, value: Any, subject: Subject) -> Any:
@@ -73,10 +64,7 @@ class SchemaFormat(ABC):
 
     @abstractmethod
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
-        """Returns the function that writes values with a schema, behind a prefix.
-
-        :param is_key: whether equal values must have equal bytes.
-        """
+        """Returns the function that writes values with a schema, behind a prefix; equal keys with equal bytes."""
 
     @abstractmethod
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
@@ -84,6 +72,14 @@ class SchemaFormat(ABC):
 
         :param start: where what :meth:`frame` wrote begins, and the data after it.
         """
+
+    def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
+        """Returns why equal values of a schema may have different bytes, such as a map in it, whose entries have no
+        order; ``None`` if they have the same bytes.
+
+        :param client: looks up what the schema refers to; without one that is not looked at.
+        """
+        return None
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data."""
@@ -97,8 +93,7 @@ class SchemaFormat(ABC):
         return schema
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
-        """Returns the schema that a value brings along, the same object for all values that have it from one place;
-        ``None`` if it has none."""
+        """Returns the schema that a value brings along, one object for all values from one place, or ``None``."""
         return None
 
     def problems(self, former: str) -> Sequence[str] | None:
@@ -124,11 +119,9 @@ class BoundSerde(Serde[Any]):
     __slots__ = ("_bind", "_read_plain", "subject")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
-        if subject.place.is_key and subject.format.own is not None:
-            subject.format.check_key(subject.format.own)
+        subject.check_key(subject.format.own)
         super().__init__(writing(subject), reading(subject), name=subject.name)
-        self.subject = subject
-        self._bind = bind
+        self.subject, self._bind = subject, bind
         self._read_plain: Read | None = None
         if _NOTED is not None and subject not in _NOTED:
             _NOTED.append(subject)
@@ -144,20 +137,22 @@ class BoundSerde(Serde[Any]):
     @property
     def schema(self) -> SerdeSchema | None:
         """The schema of its model, or the one that was given; ``None`` if each value has one of its own."""
-        own = self.subject.format.own
-        if own is None:
+        form = self.subject.format
+        if form.own is None:
             return None
-        kind, problems = f"registry {own.kind}", self.subject.format.problems
-        return SerdeSchema(
-            kind, own.text, lambda former, text: problems(text) if former == kind else other_kind(former, text, kind)
-        )
+        kind = f"registry {form.kind}"
+
+        def problems(former: str, text: str) -> Sequence[str] | None:
+            return form.problems(text) if former == kind else other_kind(former, text, kind)
+
+        return SerdeSchema(kind, form.own.text, problems)
 
     def plain(self, data: bytes) -> Any:
         """Returns what data hold without the model: a dict or another value of Avro or JSON, as it was written; of
         Protobuf the bytes."""
         if self._read_plain is None:
             form = self.subject.format.without_model()
-            self._read_plain = bytes if form is None else reading(self.subject.with_format(form))
+            self._read_plain = bytes if form is None else reading(replace(self.subject, format=form))
         return self._read_plain(data)
 
     def of_plain(self, plain: Any) -> Any:
@@ -180,8 +175,7 @@ _NOTED: list[Subject] | None = None
 def noted_subjects() -> Iterator[list[Subject]]:
     """Collects the subjects of all serdes that are bound meanwhile, also inside of others; for one thread."""
     global _NOTED
-    found: list[Subject] = []
-    _NOTED = found
+    found = _NOTED = []
     try:
         yield found
     finally:
@@ -199,7 +193,7 @@ class HeaderBoundSerde(BoundSerde):
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         super().__init__(subject, bind)
-        self._header = KEY_HEADER if subject.place.is_key else VALUE_HEADER
+        self._header = f"__{subject.place.part}_schema_id"
         self._inside = BoundSerde(subject, self._bind_inside)
         self._writers = Writers(subject, in_headers=True)
         self._of_records = HeadersSerde(self._write, self._read, name=self.name)
@@ -254,43 +248,22 @@ class HeaderBoundSerde(BoundSerde):
         return self.deserialize(frame + data)
 
 
+@dataclass(eq=False, slots=True)
 class Subject:
-    """The subject of a serde's schemas for one topic, and how they get into the registry.
+    """The subject of a serde's schemas for one topic, and how they get into the registry."""
 
-    :param name: of the serde, for errors.
-    :param settings: of the serde, under their dotted names.
-    """
-
-    def __init__(
-        self, name: str, form: SchemaFormat, registry: SchemaRegistry, settings: Mapping[str, Any], place: TopicPart
-    ) -> None:
-        self.format = form
-        self.place = place
-        self.name = name
-        self.in_headers: bool = settings.get("schema.ids") == "header"
-        """Whether the ids of whole keys and values are in headers."""
-        self._registry = registry
-        own = f"{place.part}.subject.name.strategy"
-        self._strategy: str = settings.get(own, settings.get("subject.name.strategy", ASSOCIATED))
-        self.auto_register: bool = settings.get("auto.register.schemas", True)
-        """Whether schemas that are not in the registry are registered."""
-        self.use_latest: bool = settings.get("use.latest.version", False)
-        """Whether values are written with the latest version of the subject."""
-        ttl = settings.get("cache.latest.ttl.sec")
-        self.latest_for_s: float | None = ttl if self.use_latest or form.own is None else None
-        """How long the latest version of the subject counts before the registry is asked again; ``None`` for ever."""
-        self._normalize: bool = settings.get("normalize.schemas", False)
-
-    def with_format(self, form: SchemaFormat) -> Subject:
-        """Returns the subject with another format."""
-        made = copy(self)
-        made.format = form
-        return made
+    name: str
+    """That of the serde, for errors."""
+    format: SchemaFormat
+    registry: SchemaRegistry
+    settings: Mapping[str, Any]
+    """Those in effect, under their dotted names."""
+    place: TopicPart
 
     @property
     def client(self) -> RegistryClient:
         """The client of the process that asks."""
-        return self._registry.client
+        return self.registry.client
 
     @property
     def expected(self) -> str:
@@ -303,15 +276,15 @@ class Subject:
         :param schema: ``None`` if it is the latest of the subject, and not known yet.
         :raises SchemaError: if the subject is that of a record's name, and there is no schema.
         """
-        strategy = self._strategy
+        of_all = self.settings["subject.name.strategy"]
+        strategy = self.settings.get(f"{self.place.part}.subject.name.strategy", of_all)
         if strategy == ASSOCIATED:
             return self.client.associated(self.place) or self.expected
         if strategy == TOPIC:
             return self.expected
         if schema is None:
-            raise SchemaError(
-                f"{self.name}: a subject by the name of the record needs a schema: give the serde a model or schema="
-            )
+            what = "a subject by the name of the record needs a schema"
+            raise SchemaError(f"{self.name}: {what}: give the serde a model or schema=")
         record = self.format.record_name(schema)
         return f"{self.place.topic}-{record}" if strategy == TOPIC_RECORD else record
 
@@ -326,20 +299,28 @@ class Subject:
         :param schema: theirs; ``None`` if they bring none along.
         :raises SchemaError: if it is not in the registry and may not be registered, or the registry refuses it.
         """
-        subject, client = self.of(schema), self.client
-        if self.use_latest or schema is None:
+        subject, client, may_register = self.of(schema), self.client, self.settings["auto.register.schemas"]
+        if schema is None or self.settings["use.latest.version"]:
             return client.latest(subject)
-        schema = self.format.with_references(schema, client, register=self.auto_register)
-        if self.auto_register:
-            return client.register(subject, schema, normalize=self._normalize)
+        schema = self.format.with_references(schema, client, register=may_register)
+        normalize = self.settings["normalize.schemas"]
+        if may_register:
+            return client.register(subject, schema, normalize=normalize)
         from streams.registry.client import NotInRegistry
 
         try:
-            return client.lookup(subject, schema, normalize=self._normalize)
+            return client.lookup(subject, schema, normalize=normalize)
         except NotInRegistry as error:
-            raise SchemaError(
-                f"{error}; register it there, or set auto.register.schemas=true, or use.latest.version=true"
-            ) from error
+            how = "register it there, or set auto.register.schemas=true, or use.latest.version=true"
+            raise SchemaError(f"{error}; {how}") from error
+
+    def check_key(self, schema: SchemaText | None, client: RegistryClient | None = None) -> None:
+        """Refuses a schema of keys in which equal values may have different bytes.
+
+        :raises SchemaError: if it is one; the text names the place in it.
+        """
+        if schema is not None and self.place.is_key and (why := self.format.unequal(schema, client)) is not None:
+            raise SchemaError(f"{why}: equal keys would have different bytes, and go to different partitions")
 
     def failure(self, error: BaseException, what: str) -> Exception:
         """Returns the error of a record, with what is known of it; of an outage an error that is not the record's."""
@@ -374,8 +355,10 @@ class Writers:
     """
 
     def __init__(self, subject: Subject, *, in_headers: bool = False) -> None:
-        self._subject = subject
-        self._in_headers = in_headers
+        self._subject, self._in_headers = subject, in_headers
+        is_latest = subject.format.own is None or subject.settings["use.latest.version"]
+        self.latest_for_s: float | None = subject.settings.get("cache.latest.ttl.sec") if is_latest else None
+        """How long the latest version of the subject counts before the registry is asked again; ``None`` for ever."""
         self._known: dict[SchemaText | None, Writer] = {}
         self._former: dict[SchemaText | None, Writer] = {}
         """Those that count on while the registry is away."""
@@ -387,41 +370,34 @@ class Writers:
 
         :raises SchemaError: if the schema is not to be had.
         """
-        latest_for_s = self._subject.latest_for_s
-        if latest_for_s is not None and (now := _CLOCK.monotonic()) >= self._renew_at:
-            self._former, self._known, self._renew_at = self._known, {}, now + latest_for_s
-        return self._known.get(schema) or _kept(self._known, schema, self._made_or_former(schema))
-
-    def _made_or_former(self, schema: SchemaText | None) -> Writer:
-        try:
-            return self._made(schema)
-        except Exception as error:
-            former = self._former.get(schema)
-            if former is None or outage_behind(error) is None:
-                raise
-            return former
+        if self.latest_for_s is not None and (now := _CLOCK.monotonic()) >= self._renew_at:
+            self._former, self._known, self._renew_at = self._known, {}, now + self.latest_for_s
+        return self._known.get(schema) or self._made(schema)
 
     def _made(self, schema: SchemaText | None) -> Writer:
         subject, form, is_key = self._subject, self._subject.format, self._subject.place.is_key
         try:
-            if schema is not None and is_key:
-                form.check_key(schema)
+            subject.check_key(schema)
             registered = subject.registered(schema)
+            subject.check_key(registered.schema, subject.client)
             what = f"schema id {registered.id} of subject {registered.subject or subject.of(schema)}"
             index = form.frame(registered.schema)
             prefix, frame = ID_MAGIC + registered.id.to_bytes(4, "big") + index, b""
             if self._in_headers:
-                prefix, frame = b"", GUID_MAGIC + _guid_of(registered, subject) + index
-            return Writer(form.writer(registered.schema, subject.client, prefix, is_key=is_key), frame, what)
+                if registered.guid is None:
+                    what = "has no GUIDs of schemas, which ids in headers are"
+                    how = "set schema.ids=prefix, or use a registry that has them"
+                    raise SchemaError(f"the registry {subject.client.url} {what}: {how}")
+                prefix, frame = b"", GUID_MAGIC + uuid.UUID(registered.guid).bytes + index
+            found = Writer(form.writer(registered.schema, subject.client, prefix, is_key=is_key), frame, what)
         except Exception as error:
-            raise subject.failure(error, f"writing {subject.place}") from error
+            if schema not in self._former or outage_behind(error) is None:
+                raise subject.failure(error, f"writing {subject.place}") from error
+            found = self._former[schema]
+        return _kept(self._known, schema, found)
 
 
-K = TypeVar("K")
-F = TypeVar("F")
-
-
-def _kept(known: dict[K, F], key: K, made: F) -> F:
+def _kept(known: dict[Any, Made], key: Any, made: Made) -> Made:
     """Keeps a function, and forgets all if there are too many."""
     if len(known) >= MOST_KNOWN:
         known.clear()
@@ -429,22 +405,13 @@ def _kept(known: dict[K, F], key: K, made: F) -> F:
     return made
 
 
-def _guid_of(registered: Registered, subject: Subject) -> bytes:
-    if registered.guid is None:
-        raise SchemaError(
-            f"the registry {subject.client.url} has no GUIDs of schemas, which ids in headers are: set"
-            " schema.ids=prefix, or use a registry that has them"
-        )
-    return uuid.UUID(registered.guid).bytes
-
-
 def writing(subject: Subject) -> Write:
     """Returns the function from a value to bytes behind the id of its schema.
 
     It raises `SchemaError` if the value does not fit its schema, or that cannot be registered.
     """
-    writers, own, schema_of = Writers(subject), subject.format.own, subject.format.schema_of_value
-    is_one = own is not None and subject.latest_for_s is None
+    writers, schema_of = Writers(subject), subject.schema_of
+    is_one = subject.format.own is not None and writers.latest_for_s is None
     only: Write | None = None
     """The function of values whose schemas are all the same."""
 
@@ -452,12 +419,12 @@ def writing(subject: Subject) -> Write:
         nonlocal only
         write_value = only
         if write_value is None:
-            write_value = writers.of(own or schema_of(value)).write
+            write_value = writers.of(schema_of(value)).write
             only = write_value if is_one else None
         try:
             return write_value(value)
         except Exception as error:
-            raise subject.failure(error, writers.of(own or schema_of(value)).what) from error
+            raise subject.failure(error, writers.of(schema_of(value)).what) from error
 
     return write
 
@@ -467,44 +434,45 @@ def reading(subject: Subject) -> Read:
 
     It raises `SchemaError` if they have none, the registry does not know it, or they are not of the schema.
     """
-    place, form = subject.place, subject.format
-
     known: dict[bytes, Read] = {}
     """Functions by the bytes in front of the data."""
 
+    def what(schema_id: int | str) -> str:
+        return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id} (subject {subject.expected})"
+
     def reader_of(data: bytes) -> Read:
-        size = _SIZES.get(data[:1], 0)
-        if not size or len(data) < size:
-            raise subject.failure(SchemaError(_why_no_id(data)), f"reading {place}")
+        doing = f"reading {subject.place}"
         try:
-            if size == GUID_SIZE:
-                registered = subject.client.by_guid(str(uuid.UUID(bytes=data[1:size])))
-            else:
-                registered = subject.client.by_id(int.from_bytes(data[1:size], "big"))
+            schema_id, size = id_in(data)
+            doing += f" with {what(schema_id)}"
+            registered, form = subject.client.by_id(schema_id), subject.format
             if registered.schema.kind != form.kind:
                 raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {form.kind}")
-            found = form.reader(registered, subject.client, size)
+            return _kept(known, data[:size], form.reader(registered, subject.client, size))
         except Exception as error:
-            raise subject.failure(error, f"reading {place} with {what(data)}") from error
-        return _kept(known, data[:size], found)
-
-    def what(data: bytes) -> str:
-        is_guid = data[:1] == GUID_MAGIC
-        name = uuid.UUID(bytes=data[1:GUID_SIZE]) if is_guid else int.from_bytes(data[1:ID_SIZE], "big")
-        return f"schema {'GUID' if is_guid else 'id'} {name} (subject {subject.expected})"
+            raise subject.failure(error, doing) from error
 
     def read(data: bytes) -> Any:
         read_known = known.get(data[:ID_SIZE]) or known.get(data[:GUID_SIZE]) or reader_of(data)
         try:
             return read_known(data)
         except Exception as error:
-            raise subject.failure(error, what(data)) from error
+            raise subject.failure(error, what(id_in(data)[0])) from error
 
     return read
 
 
-def _why_no_id(data: bytes) -> str:
+def id_in(data: bytes) -> tuple[int | str, int]:
+    """Returns the id in front of data, or the GUID as a text, and how many bytes it takes.
+
+    :raises SchemaError: if there is none.
+    """
     size = _SIZES.get(data[:1])
     if size is None and data:
-        return f"{len(data)} bytes that begin with {data[:4].hex()} have no id of a schema: the first would be 0 or 1"
-    return f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
+        why = "have no id of a schema: the first would be 0 or 1"
+        raise SchemaError(f"{len(data)} bytes that begin with {data[:4].hex()} {why}")
+    if size is None or len(data) < size:
+        why = f"are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
+        raise SchemaError(f"{len(data)} bytes {why}")
+    found = data[1:size]
+    return int.from_bytes(found, "big") if size == ID_SIZE else str(uuid.UUID(bytes=found)), size

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from streams.registry.bound import SchemaFormat, Subject
+from streams.registry.bound import Read, SchemaFormat, Subject, Write
 from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText, json_text
 from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
@@ -43,10 +43,6 @@ class JsonSchemaFormat(SchemaFormat):
             self.own = SchemaText(text, JSON, tuple(references))
 
     def record_name(self, schema: SchemaText) -> str:
-        """Returns the title of a schema, for subjects.
-
-        :raises SchemaError: if it has none.
-        """
         title = json.loads(schema.text).get("title")
         if not isinstance(title, str):
             raise SchemaError("a subject by the name of the record needs a JSON Schema with a title")
@@ -69,14 +65,11 @@ class JsonSchemaFormat(SchemaFormat):
     def of_plain(self, plain: Any) -> Any:
         return self._serde.of_plain(plain)
 
-    def writer(
-        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
-    ) -> Callable[[Any], bytes]:
-        """Returns the function that writes values behind a prefix: equal keys in one form, as without a registry."""
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
+        # Equal keys are written in one form, as without a registry.
         serialize = self._serde.bind("", is_key=is_key).serialize
         return lambda value: prefix + serialize(value)
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
-        """Returns the function that reads data, which begin at ``start``."""
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         deserialize = self._serde.deserialize
         return lambda data: deserialize(data[start:])

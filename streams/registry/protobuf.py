@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.forms.json_values import json_of
 from processor_api.texts import repr_of
-from streams.registry.bound import SchemaFormat, Subject
-from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaReference, SchemaText
+from streams.registry.bound import Read, SchemaFormat, Subject, Write
+from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaReference, SchemaText, extra
 
-try:
+with extra("which reads and writes its messages"):
     from google.protobuf.descriptor import Descriptor, FileDescriptor
-    from google.protobuf.descriptor_pb2 import Edition, FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import DescriptorProto, Edition, FieldDescriptorProto, FileDescriptorProto
     from google.protobuf.json_format import MessageToDict, ParseDict, SerializeToJsonError
     from google.protobuf.message import DecodeError, Message
-except ImportError as error:
-    raise ImportError(
-        "protobuf is not installed, which reads and writes its messages; install streams-for-kafka[registry]",
-        name="protobuf",
-    ) from error
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
@@ -55,14 +50,11 @@ class ProtobufFormat(SchemaFormat):
         self._model: Any = model
         self._descriptor: Descriptor = self._model.DESCRIPTOR
         self._file: FileDescriptor = self._descriptor.file
-        package = self._file.package
-        self._name = str(self._descriptor.full_name).removeprefix(f"{package}." if package else "")
+        self._name = str(self._descriptor.full_name).removeprefix(f"{self._file.package}.")
         """The name of the message without the package."""
         self.own = SchemaText(source_of(self._file), PROTOBUF)
 
     def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        """Returns a schema with the versions of the files that it imports, each in the subject of its name."""
-
         def references(file: FileDescriptor) -> tuple[SchemaReference, ...]:
             return tuple(reference(one) for one in file.dependencies if not one.name.startswith(OF_GOOGLE))
 
@@ -70,25 +62,16 @@ class ProtobufFormat(SchemaFormat):
             text = SchemaText(source_of(file), PROTOBUF, references(file))
             if register:
                 client.register(file.name, text)
-            found = client.lookup(file.name, text)
-            return SchemaReference(file.name, file.name, found.version or 1)
+            return SchemaReference(file.name, file.name, client.lookup(file.name, text).version or 1)
 
         return schema._replace(references=references(self._file))
 
     def record_name(self, schema: SchemaText) -> str:
         return str(self._descriptor.full_name)
 
-    def check_key(self, schema: SchemaText) -> None:
-        """Refuses messages of keys with maps, whose entries have no order.
-
-        :raises SchemaError: if there is one; the text names the field.
-        """
+    def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
         found = _map_in(self._descriptor, "the key", frozenset())
-        if found is not None:
-            raise SchemaError(
-                f"{found} is a map, whose entries have no order: equal keys would have different bytes, and go to"
-                " different partitions"
-            )
+        return None if found is None else f"{found} is a map, whose entries have no order"
 
     def from_json(self, value: Any, subject: Subject) -> Any:
         return ParseDict(json_of(value, _leaf_of_json), self._model())
@@ -101,14 +84,12 @@ class ProtobufFormat(SchemaFormat):
             return str(value)
 
     def frame(self, schema: SchemaText) -> bytes:
-        """Returns what stands between the id and the data: the place of the message in the schema."""
+        """Returns the place of the message in the schema."""
         assert self.own is not None
         places = {name: place for text in (self.own.text, schema.text) for place, name in _messages(text)}
         return written_index(places[self._name])
 
-    def writer(
-        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
-    ) -> Callable[[Any], bytes]:
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
         model: Any = self._model
 
         def write(value: Any) -> bytes:
@@ -119,29 +100,20 @@ class ProtobufFormat(SchemaFormat):
 
         return write
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
-        """Returns the function that reads messages of the class.
-
-        :param start: where the place of the message begins, and the data after it.
-        """
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         parse, wanted = self._model.FromString, self._name
         names = {tuple(place): name for place, name in _messages(registered.schema.text)}
-        usual = next((written_index(list(place)) for place, name in names.items() if name == wanted), None)
-
-        def begin_of(data: bytes) -> int:
-            index, begin = read_index(data, start)
-            name = names.get(tuple(index))
-            if name is None:
-                raise SchemaError(f"the schema has no message at the place {index}")
-            if name != wanted:
-                raise SchemaError(f"it is a message {name}, and not {wanted}")
-            return begin
+        usual = next((written_index(list(place)) for place, name in names.items() if name == wanted), b"")
 
         def read(data: bytes) -> Any:
-            if usual is not None and data.startswith(usual, start):
-                begin = start + len(usual)
-            else:
-                begin = begin_of(data)
+            begin = start + len(usual)
+            if not usual or not data.startswith(usual, start):
+                index, begin = read_index(data, start)
+                name = names.get(tuple(index))
+                if name is None:
+                    raise SchemaError(f"the schema has no message at the place {index}")
+                if name != wanted:
+                    raise SchemaError(f"it is a message {name}, and not {wanted}")
             try:
                 return parse(data[begin:])
             except DecodeError as error:
@@ -161,16 +133,11 @@ def _leaf_of_json(value: Any) -> Any:
 
 def written_index(index: list[int]) -> bytes:
     """Returns a place as it stands in front of a message: one zero byte for the first message of a file."""
-    if index == [0]:
-        return b"\x00"
-    found = bytearray()
-    for number in (len(index), *index):
-        left = number << 1
-        while left > 0x7F:
-            found.append(left & 0x7F | 0x80)
-            left >>= 7
-        found.append(left)
-    return bytes(found)
+    return b"\x00" if index == [0] else b"".join(_varint(number << 1) for number in (len(index), *index))
+
+
+def _varint(number: int) -> bytes:
+    return bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
 
 
 def read_index(data: bytes, start: int) -> tuple[list[int], int]:
@@ -178,28 +145,30 @@ def read_index(data: bytes, start: int) -> tuple[list[int], int]:
 
     :raises SchemaError: if there is none.
     """
-
-    def number(at: int) -> tuple[int, int]:
-        value = shift = 0
-        while at < len(data) and shift < 35:
-            byte = data[at]
-            value |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                return value >> 1, at
-        raise SchemaError("the data have no place of a message (message indexes) behind the id")
-
-    count, at = number(start)
-    if count > _MOST_INDEXES:
-        raise SchemaError(f"the place of a message has {count} parts")
-    found = []
-    for _ in range(count):
-        value, at = number(at)
-        found.append(value)
-    return found or [0], at
+    numbers, count, value, shift = [], 0, 0, 0
+    for at in range(start, len(data)):
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        if data[at] < 0x80:
+            numbers.append(value >> 1)
+            value = shift = 0
+            if (count := numbers[0]) > _MOST_INDEXES:
+                raise SchemaError(f"the place of a message has {count} parts")
+            if len(numbers) > count:
+                return numbers[1:] or [0], at + 1
+        elif shift >= 35:
+            break
+    raise SchemaError("the data have no place of a message (message indexes) behind the id")
 
 
 # ---------------------------------------------------------------------- .proto files
+
+
+_LABELS: dict[str, dict[int, str]] = {
+    "proto2": {1: "optional ", 2: "required ", 3: "repeated "},
+    "proto3": {3: "repeated "},
+    "editions": {3: "repeated "},  # whether a field must be there is one of its features
+}
 
 
 def source_of(file: FileDescriptor) -> str:
@@ -209,14 +178,17 @@ def source_of(file: FileDescriptor) -> str:
     """
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
-    return "\n".join(_FileSource(proto).lines()) + "\n"
+    return "\n".join(_FileSource(proto, file.pool).lines()) + "\n"
 
 
 class _FileSource:
-    """Writes the source of one file."""
+    """Writes the source of one file.
 
-    def __init__(self, proto: Any) -> None:
-        self._proto = proto
+    :param pool: has the types that the file uses.
+    """
+
+    def __init__(self, proto: Any, pool: Any) -> None:
+        self._proto, self._pool = proto, pool
         self._syntax: str = proto.syntax or "proto2"
         if self._syntax == "editions" and (name := Edition.Name(proto.edition)) != _EDITION:
             raise ConfigError(f"the file {proto.name} has the edition {name}, and {_EDITION} is the last that is known")
@@ -228,67 +200,60 @@ class _FileSource:
             yield f"package {proto.package};"
         kinds = {**dict.fromkeys(proto.public_dependency, "public "), **dict.fromkeys(proto.weak_dependency, "weak ")}
         yield from (f'import {kinds.get(number, "")}"{name}";' for number, name in enumerate(proto.dependency))
-        yield from _option_lines(proto.options)
-        scope = f".{proto.package}" if proto.package else ""
-        yield from self._types(proto.message_type, proto.enum_type, proto.extension, scope)
+        yield from self._types(proto, proto.message_type)
 
-    def _types(self, messages: Any, enums: Any, extensions: Any, scope: str) -> Iterator[str]:
-        """Yields what a file or a message declares."""
+    def _types(self, given: Any, messages: Any) -> Iterator[str]:
+        """Yields the options of a file or a message, and the types in it."""
+        yield from _option_lines(given)
         for message in messages:
             if not message.options.map_entry:
-                yield from _block(f"message {message.name}", self._message(message, f"{scope}.{message.name}"))
-        for enum in enums:
-            yield from _block(f"enum {enum.name}", _enum_lines(enum))
-        for field in extensions:
-            yield from _block(f"extend {field.extendee}", self._field(field, {}))
+                yield from _block(f"message {message.name}", self._message(message))
+        for enum in given.enum_type:
+            values = (f"{one.name} = {one.number}{_in_brackets(_options(one.options))};" for one in enum.value)
+            yield from _block(f"enum {enum.name}", _option_lines(enum), values, _reserved(enum, 0))
+        for field in given.extension:
+            yield from _block(f"extend {field.extendee}", [self._field(field)])
 
-    def _message(self, message: Any, scope: str) -> Iterator[str]:
-        yield from _option_lines(message.options)
-        inner = {f"{scope}.{one.name}": one for one in message.nested_type}
-        yield from self._types(message.nested_type, message.enum_type, message.extension, scope)
-        choices: dict[int, list[Iterator[str]]] = {}
+    def _message(self, message: Any) -> Iterator[str]:
+        yield from self._types(message, message.nested_type)
+        choices: dict[int, list[str]] = {}
         for field in message.field:
             if field.HasField("oneof_index") and not field.proto3_optional:
-                choices.setdefault(field.oneof_index, []).append(self._field(field, inner, in_oneof=True))
+                choices.setdefault(field.oneof_index, []).append(self._field(field, in_oneof=True))
             else:
-                yield from self._field(field, inner)
+                yield self._field(field)
         for index, fields in sorted(choices.items()):
             one = message.oneof_decl[index]
-            yield from _block(f"oneof {one.name}", _option_lines(one.options), *fields)
-        for extension in message.extension_range:
-            yield f"extensions {_range(extension, 1)}{_in_brackets(_options(extension.options))};"
+            yield from _block(f"oneof {one.name}", _option_lines(one), fields)
+        yield from _ranges("extensions", message.extension_range, 1)
         yield from _reserved(message, 1)
 
-    def _field(self, field: Any, inner: Mapping[str, Any], *, in_oneof: bool = False) -> Iterator[str]:
-        options = [*_options(field.options)]
-        if field.HasField("json_name") and field.json_name != _camel_case(field.name):
-            options.insert(0, f"json_name = {_quoted(field.json_name)}")
-        if field.HasField("default_value"):
-            options.insert(0, f"default = {_default_of(field)}")
+    def _field(self, field: Any, *, in_oneof: bool = False) -> str:
         if field.type == FieldDescriptorProto.TYPE_GROUP and self._syntax == "proto2":
             raise ConfigError(
                 f"the field {field.name} of {self._proto.name} is a group, for which there is no source here"
             )
-        kind = ("" if in_oneof else self._label(field)) + _type_of(field)
-        nested = inner.get(field.type_name)
-        if nested is not None and nested.options.map_entry:
-            kind = f"map<{', '.join(map(_type_of, nested.field))}>"
-        yield f"{kind} {field.name} = {field.number}{_in_brackets(options)};"
-
-    def _label(self, field: Any) -> str:
-        if field.label == FieldDescriptorProto.LABEL_REPEATED:
-            return "repeated "
-        if self._syntax == "editions":  # whether a field must be there is one of its features
-            return ""
-        if field.label == FieldDescriptorProto.LABEL_REQUIRED:
-            return "required "
-        return "optional " if field.proto3_optional or self._syntax == "proto2" else ""
+        label = _LABELS[self._syntax].get(field.label, "optional " if field.proto3_optional else "")
+        kind = ("" if in_oneof else label) + _type_of(field)
+        if field.type == FieldDescriptorProto.TYPE_MESSAGE:
+            entry = DescriptorProto()
+            self._pool.FindMessageTypeByName(field.type_name[1:]).CopyToProto(entry)
+            if entry.options.map_entry:
+                kind = f"map<{', '.join(map(_type_of, entry.field))}>"
+        options = [*_options(field.options)]
+        usual = re.sub(r"_+(.?)", lambda found: found[1].upper(), field.name)
+        if field.HasField("json_name") and field.json_name != usual:
+            options.insert(0, f"json_name = {_quoted(field.json_name)}")
+        if field.HasField("default_value"):
+            # That of bytes stands with its escapes there.
+            written = {FieldDescriptorProto.TYPE_BYTES: '"{}"'.format, FieldDescriptorProto.TYPE_STRING: _quoted}
+            options.insert(0, f"default = {written.get(field.type, str)(field.default_value)}")
+        return f"{kind} {field.name} = {field.number}{_in_brackets(options)};"
 
 
 def _block(head: str, *parts: Iterable[str]) -> Iterator[str]:
     yield f"{head} {{"
-    for part in parts:
-        yield from (f"  {line}" for line in part)
+    yield from (f"  {line}" for part in parts for line in part)
     yield "}"
 
 
@@ -301,14 +266,12 @@ def _options(options: Any, prefix: str = "") -> Iterator[str]:
                 yield from _options(one, f"{name}.")
             elif field.enum_type is not None:
                 yield f"{name} = {field.enum_type.values_by_number[one].name}"
-            elif isinstance(one, (str, bytes)):
-                yield f"{name} = {_quoted(one)}"
             else:
-                yield f"{name} = {str(one).lower()}"
+                yield f"{name} = {_quoted(one) if isinstance(one, (str, bytes)) else str(one).lower()}"
 
 
-def _option_lines(options: Any) -> Iterator[str]:
-    yield from (f"option {one};" for one in _options(options))
+def _option_lines(given: Any) -> Iterator[str]:
+    return (f"option {one};" for one in _options(given.options))
 
 
 def _in_brackets(options: Iterable[str]) -> str:
@@ -322,45 +285,24 @@ def _quoted(text: str | bytes) -> str:
     return f'"{"".join(plain)}"'
 
 
-def _default_of(field: Any) -> str:
-    if field.type == FieldDescriptorProto.TYPE_BYTES:  # it stands with its escapes there
-        return f'"{field.default_value}"'
-    is_text = field.type == FieldDescriptorProto.TYPE_STRING
-    return _quoted(field.default_value) if is_text else str(field.default_value)
-
-
-def _camel_case(name: str) -> str:
-    """Returns the name that a field has in JSON unless it is given another."""
-    return re.sub(r"_+(.?)", lambda found: found[1].upper(), name)
-
-
 def _type_of(field: Any) -> str:
-    if field.type_name:
-        return str(field.type_name)
-    return str(FieldDescriptorProto.Type.Name(field.type)).removeprefix("TYPE_").lower()
+    return str(field.type_name or FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower())
 
 
-def _range(given: Any, over: int) -> str:
-    """Returns a range of numbers.
+def _ranges(word: str, given: Any, over: int) -> Iterator[str]:
+    """Yields ranges of numbers.
 
-    :param over: how far its end is behind its last number.
+    :param over: how far the end of each is behind its last number.
     """
-    last = given.end - over
-    return f"{given.start} to {'max' if last >= _LAST_NUMBER - 1 else last}"
+    for one in given:
+        last, options = one.end - over, _options(one.options) if word == "extensions" else ()
+        yield f"{word} {one.start} to {'max' if last >= _LAST_NUMBER - 1 else last}{_in_brackets(options)};"
 
 
 def _reserved(given: Any, over: int) -> Iterator[str]:
-    for reserved in given.reserved_range:
-        yield f"reserved {_range(reserved, over)};"
+    yield from _ranges("reserved", given.reserved_range, over)
     if given.reserved_name:
         yield "reserved " + ", ".join(map(_quoted, given.reserved_name)) + ";"
-
-
-def _enum_lines(enum: Any) -> Iterator[str]:
-    yield from _option_lines(enum.options)
-    for value in enum.value:
-        yield f"{value.name} = {value.number}{_in_brackets(_options(value.options))};"
-    yield from _reserved(enum, 0)
 
 
 def _messages(text: str) -> Iterator[tuple[list[int], str]]:
@@ -405,17 +347,12 @@ def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
                 each.pop()
 
 
-def _map_in(descriptor: Descriptor, place: str, seen: frozenset[str]) -> str | None:
-    if descriptor.full_name in seen:
-        return None
-    for field in descriptor.fields:
-        inner = field.message_type
-        if inner is None:
-            continue
-        where = f"{place}.{field.name}"
-        if inner.GetOptions().map_entry:
-            return where
-        found = _map_in(inner, where, seen | {str(descriptor.full_name)})
-        if found is not None:
-            return found
+def _map_in(descriptor: Descriptor, place: str, within: frozenset[str]) -> str | None:
+    """Returns the place of a map in a message; ``None`` if it has none."""
+    for field in descriptor.fields if descriptor.full_name not in within else ():
+        if (inner := field.message_type) is not None:
+            where, deeper = f"{place}.{field.name}", within | {str(descriptor.full_name)}
+            found = where if inner.GetOptions().map_entry else _map_in(inner, where, deeper)
+            if found is not None:
+                return found
     return None

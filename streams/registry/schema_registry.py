@@ -99,16 +99,14 @@ class DefaultWithRegistry(Serde[Any]):
     __slots__ = ("inner", "registry")
 
     def __init__(self, inner: Serde[Any] | None, registry: SchemaRegistry) -> None:
-        found = with_default(inner, DefaultWithRegistry(None, registry)) if inner is not None else None
-        self.inner, self.registry = found, registry
-        if found is None:
-            super().__init__(_no_serde, _no_serde, name="none")
-        else:
-            super().__init__(found.serialize, found.deserialize, name=found.name, exact=found.exact)
+        self.inner = None if inner is None else inner.with_default(DefaultWithRegistry(None, registry))
+        self.registry = registry
+        found = self.inner or Serde(_no_serde, _no_serde, name="none")
+        super().__init__(found.serialize, found.deserialize, name=found.name, exact=found.exact)
 
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
         """Returns the inner serde, or else the default one; the registry of this one counts."""
-        return self.registry.as_default(default if self.inner is None else self.inner.with_default(default))
+        return self.registry.as_default(with_default(self.inner, default))
 
     @property
     def is_complete(self) -> bool:
@@ -122,9 +120,7 @@ class DefaultWithRegistry(Serde[Any]):
         return self.inner.bind(topic, is_key=is_key)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DefaultWithRegistry):
-            return False
-        return self.inner == other.inner and self.registry == other.registry
+        return isinstance(other, DefaultWithRegistry) and (self.inner, self.registry) == (other.inner, other.registry)
 
     def __hash__(self) -> int:
         return hash(self.registry)

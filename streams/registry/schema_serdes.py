@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any, Generic, SupportsIndex, TypeVar
 
@@ -14,7 +15,7 @@ from streams.registry.avro_models import AvroType as AvroType
 from streams.registry.bound import BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import SchemaError, SchemaReference, TopicPart
-from streams.registry.settings import OF_SERDES, read_settings
+from streams.registry.settings import DEFAULTS, OF_SERDES, read_settings
 
 T = TypeVar("T")
 
@@ -29,23 +30,17 @@ class SchemaSerde(Serde[T], Generic[T]):
 
     __slots__ = ("_format", "model", "options", "registry", "schema_options")
 
-    kind = "schema"
+    kind: str
     _format: SchemaFormat
 
     def __init__(
-        self,
-        model: Any,
-        registry: SchemaRegistry | None,
-        options: Mapping[str, Any],
-        **schema_options: Any,
+        self, model: Any, registry: SchemaRegistry | None, options: Mapping[str, Any], **schema_options: Any
     ) -> None:
         if model is not None and not isinstance(model, type) and type(model).__module__ not in ("typing", "types"):
             raise ConfigError(f"the model of a serde is a class or a type such as list[int], got {repr_of(model)}")
         if registry is not None and not is_of(registry, SchemaRegistry):
             raise ConfigError(f"registry= takes a SchemaRegistry, got {repr_of(registry)}")
-        self.model = model
-        self.registry = registry
-        self.options = read_settings(options)
+        self.model, self.registry, self.options = model, registry, read_settings(options)
         if foreign := [name for name in self.options if name not in OF_SERDES]:
             raise ConfigError(f"{foreign[0]} is a setting of the registry: give it to SchemaRegistry")
         self.schema_options = {name: one for name, one in schema_options.items() if one is not None}
@@ -61,15 +56,16 @@ class SchemaSerde(Serde[T], Generic[T]):
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings in effect, under their dotted names."""
-        return {**(self.registry.settings if self.registry is not None else {}), **self.options}
-
-    def _made_again(self, registry: SchemaRegistry | None) -> Callable[[], Serde[T]]:
-        return partial(type(self), self.model, registry=registry, **self.options_given())
+        return {**DEFAULTS, **(self.registry.settings if self.registry is not None else {}), **self.options}
 
     def with_default(self, default: Serde[Any]) -> Serde[T]:
         """Returns the serde with the registry of the default one, if it has none."""
         registry = getattr(default, "registry", None)
-        return self._made_again(registry)() if self.registry is None and registry is not None else self
+        if self.registry is not None or registry is None:
+            return self
+        made = copy(self)
+        made.registry = registry
+        return made
 
     def format(self) -> SchemaFormat:
         """Returns how values are written with a schema."""
@@ -81,24 +77,20 @@ class SchemaSerde(Serde[T], Generic[T]):
         :raises ConfigError: if there is no registry, or the schema is none of a key.
         """
         if self.registry is None:
-            raise ConfigError(
-                f"the serde {self.name!r} of topic {topic!r} has no schema registry: set schema.registry.url, or give"
-                " schema_registry= to StreamsBuilder or registry= to the serde",
-                topic=topic,
-            )
+            how = "set schema.registry.url, or give schema_registry= to StreamsBuilder or registry= to the serde"
+            raise ConfigError(f"the serde {self.name!r} of topic {topic!r} has no schema registry: {how}", topic=topic)
         subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
-        return (HeaderBoundSerde if subject.in_headers else BoundSerde)(subject, self.bind)
+        return (HeaderBoundSerde if subject.settings["schema.ids"] == "header" else BoundSerde)(subject, self.bind)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return self._made_again(self.registry), ()
+        return partial(type(self), self.model, registry=self.registry, **self.options_given()), ()
 
 
 def _references(given: Iterable[Any]) -> tuple[SchemaReference, ...]:
     if not isinstance(given, (list, tuple)):
         raise ConfigError(f"references are a list of (name, subject, version), got {repr_of(given)}")
     for one in given:
-        kinds = tuple(map(type, one)) if isinstance(one, (list, tuple)) else ()
-        if kinds != (str, str, int):
+        if not isinstance(one, (list, tuple)) or (*map(type, one),) != (str, str, int):
             raise ConfigError(f"a reference is (name, subject, version), got {repr_of(one)}")
     return tuple(SchemaReference(*one) for one in given)
 

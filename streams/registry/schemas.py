@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from processor_api.errors import ConfigError, UnreachableError
@@ -11,6 +13,19 @@ from processor_api.user_code.given_values import is_of
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 """The kinds of schemas, as registries name them."""
+
+
+@contextmanager
+def extra(purpose: str) -> Iterator[None]:
+    """Says what to install where an import within fails, as a context manager.
+
+    :param purpose: what is imported for, as ``which reads and writes Avro``.
+    """
+    try:
+        yield
+    except ImportError as error:
+        what = f"{error.name or error} is not installed, {purpose}"
+        raise ImportError(f"{what}; install streams-for-kafka[registry]", name=error.name) from error
 
 
 class RegistryAway(UnreachableError):

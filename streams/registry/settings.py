@@ -13,20 +13,22 @@ from processor_api.texts import plain_str, repr_of, without_logins
 DEFAULT_TIMEOUT_MS = 60_000
 
 TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED = "topic", "record", "topic_record", "associated"
-_STRATEGIES = {
-    **{name: name for name in (TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED)},
-    "topicnamestrategy": TOPIC,
-    "recordnamestrategy": RECORD,
-    "topicrecordnamestrategy": TOPIC_RECORD,
-    "associatednamestrategy": ASSOCIATED,
-}
 
 
-def _flag(value: Any) -> bool:
-    known = {"true": True, "false": False}.get(str(value).lower())
-    if known is None:
-        raise ValueError(f"is true or false, not {repr_of(value)}")
-    return known
+def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Callable[[Any], Any]:
+    """Returns the function that reads one of some words, in upper or lower case.
+
+    :param word_of: returns the word that a text in lower case is meant to be.
+    """
+    *words, last = known
+
+    def read(value: Any) -> Any:
+        word = word_of(plain_str(value).lower())
+        if word not in known:
+            raise ValueError(f"is {', '.join(words)} or {last}, not {repr_of(value)}")
+        return known[word]
+
+    return read
 
 
 def _text(value: Any) -> str:
@@ -43,27 +45,12 @@ def _path(value: Any) -> str:
 
 def _count(value: Any) -> int:
     try:
-        found = int(value)
+        found = -1 if isinstance(value, bool) else int(value)
     except (TypeError, ValueError):
         found = -1
-    if found < 0 or isinstance(value, bool):
+    if found < 0:
         raise ValueError(f"is a whole number, not {repr_of(value)}")
     return found
-
-
-def _strategy(value: Any) -> str:
-    """Reads the name of a strategy, or the class of one of Java's."""
-    name = plain_str(value).rpartition(".")[2].lower()
-    if name not in _STRATEGIES:
-        raise ValueError(f"is topic, record, topic_record or associated, not {repr_of(value)}")
-    return _STRATEGIES[name]
-
-
-def _ids(value: Any) -> str:
-    name = plain_str(value).lower()
-    if name not in ("prefix", "header"):
-        raise ValueError(f"is prefix or header, not {repr_of(value)}")
-    return name
 
 
 def _user(value: Any) -> str:
@@ -82,74 +69,58 @@ def _url(value: Any) -> str:
     return str(text)
 
 
-READERS: dict[str, Callable[[Any], Any]] = {
-    "url": _url,
+_JAVAS = {f"{name.replace('_', '')}namestrategy": name for name in (TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED)}
+"""The strategies by the names of Java's classes."""
+_flag = _one_of({"true": True, "false": False})
+_strategy = _one_of({name: name for name in _JAVAS.values()}, lambda text: _JAVAS.get(text.rpartition(".")[2], text))
+OF_SERDES: Mapping[str, Callable[[Any], Any]] = {
     "auto.register.schemas": _flag,
     "use.latest.version": _flag,
     "normalize.schemas": _flag,
     "subject.name.strategy": _strategy,
     "key.subject.name.strategy": _strategy,
     "value.subject.name.strategy": _strategy,
-    "schema.ids": _ids,
-    "timeout.ms": _count,
-    "request.timeout.ms": _count,
-    "cache.capacity": _count,
-    "cache.latest.ttl.sec": _count,
-    "proxy": _text,
-    "ssl.ca.location": _path,
-    "ssl.certificate.location": _path,
-    "ssl.key.location": _path,
-    "ssl.key.password": _text,
-    "basic.auth.user.info": _user,
-    "bearer.auth.token": _text,
-    "bearer.auth.credentials.source": _text,
-    "bearer.auth.client.id": _text,
-    "bearer.auth.client.secret": _text,
-    "bearer.auth.scope": _text,
-    "bearer.auth.issuer.endpoint.url": _text,
-    "bearer.auth.logical.cluster": _text,
-    "bearer.auth.identity.pool.id": _text,
+    "schema.ids": _one_of({"prefix": "prefix", "header": "header"}),
 }
-"""Each setting, and how its value is read."""
-
+"""Settings of serdes, which one of them may have for itself, and how their values are read."""
+DEFAULTS: Mapping[str, Any] = {
+    "auto.register.schemas": True, "use.latest.version": False, "normalize.schemas": False,
+    "subject.name.strategy": ASSOCIATED, "schema.ids": "prefix",
+}  # fmt: skip
+"""The settings of serdes where they are not given."""
+_TEXTS = (
+    "proxy", "ssl.key.password", "bearer.auth.token", "bearer.auth.credentials.source", "bearer.auth.client.id",
+    "bearer.auth.client.secret", "bearer.auth.scope", "bearer.auth.issuer.endpoint.url", "bearer.auth.logical.cluster",
+    "bearer.auth.identity.pool.id",
+)  # fmt: skip
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    **OF_SERDES,
+    "url": _url,
+    "basic.auth.user.info": _user,
+    **dict.fromkeys(("timeout.ms", "request.timeout.ms", "cache.capacity", "cache.latest.ttl.sec"), _count),
+    **dict.fromkeys(("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"), _path),
+    **dict.fromkeys(_TEXTS, _text),
+    # Those of Java's serdes that need nothing here.
+    "basic.auth.credentials.source": _one_of({"URL": None, "USER_INFO": None}, str.upper),
+    **dict.fromkeys(("specific.avro.reader", "avro.use.logical.type.converters"), lambda value: None),
+    "json.fail.invalid.schema": lambda value: None,
+}
+"""Each setting, and how its value is read: as ``None`` if it does nothing. What is not of serdes is of the client."""
 _WITH_LOGINS = frozenset({"proxy", "bearer.auth.issuer.endpoint.url", "url"})
 """Settings whose URLs may have a login in them, or a key in their query."""
-SECRETS = frozenset({"basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password"})
-OF_SERDES = frozenset(
-    {
-        "auto.register.schemas",
-        "use.latest.version",
-        "normalize.schemas",
-        "subject.name.strategy",
-        "key.subject.name.strategy",
-        "value.subject.name.strategy",
-        "schema.ids",
-    }
-)
-"""Settings of serdes, which one of them may have for itself; all others are those of the client."""
+_SECRETS = frozenset({"basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password"})
 
 
 def shown_url(url: str) -> str:
     """Returns URLs, separated by commas, without the logins and the queries in them."""
-    return ",".join(_without_query(one) for one in without_logins(url).split(","))
-
-
-def _without_query(url: str) -> str:
-    address, query, _ = url.partition("?")
-    return f"{address}?***" if query else url
+    parts = (one.partition("?") for one in without_logins(url).split(","))
+    return ",".join(f"{address}?***" if query else address for address, _, query in parts)
 
 
 def shown_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings as people may see them: without secrets, and without the logins in URLs."""
-    return {name: shown_setting(name, value) for name, value in settings.items()}
-
-
-def shown_setting(name: str, value: Any) -> Any:
-    """Returns the value of a setting as people may see it."""
-    dotted = name.replace("_", ".")
-    if dotted in SECRETS:
-        return "***"
-    return shown_url(value) if dotted in _WITH_LOGINS and isinstance(value, str) else value
+    shown = {name: shown_url(one) if name in _WITH_LOGINS else one for name, one in settings.items()}
+    return {**shown, **{name: "***" for name in shown if name in _SECRETS}}
 
 
 def secrets_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -157,7 +128,7 @@ def secrets_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
     found = set()
     for name, value in settings.items():
         text = str(value)
-        if name in SECRETS:
+        if name in _SECRETS:
             found |= {text, text.partition(":")[2]} if name == "basic.auth.user.info" else {text}
         elif name in _WITH_LOGINS:
             for one in text.split(","):
@@ -165,16 +136,6 @@ def secrets_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
                 password = login.partition(":")[2]
                 found |= {login, password, unquote(password)} if at else set()
     return tuple(sorted(filter(None, found), key=len, reverse=True))
-
-
-_NOTHING_TO_DO = {
-    "basic.auth.credentials.source": ("URL", "USER_INFO"),
-    "specific.avro.reader": None,
-    "avro.use.logical.type.converters": None,
-    "json.fail.invalid.schema": None,
-}
-"""Settings of Java's serdes that need nothing here; with values, only those."""
-_JAVA_TLS = "give certificates as PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
 
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,24 +146,17 @@ def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         dotted = str(name).replace("_", ".")
-        if dotted in _NOTHING_TO_DO:
-            allowed = _NOTHING_TO_DO[dotted]
-            if allowed is not None and str(value) not in allowed:
-                raise ConfigError(f"{dotted} of a schema registry is {' or '.join(allowed)}, not {repr_of(value)}")
-            continue
         if value is None:
             continue
         if dotted not in READERS:
-            raise ConfigError(f"a schema registry has no setting {dotted!r}{_hint(dotted)}")
+            near, hint = difflib.get_close_matches(dotted, READERS, n=1), ""
+            if dotted.startswith("ssl."):
+                hint = ": give certificates as PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+            elif near:
+                hint = f"; did you mean {near[0]!r}?"
+            raise ConfigError(f"a schema registry has no setting {dotted!r}{hint}")
         try:
             found[dotted] = READERS[dotted](value)
         except ValueError as error:
             raise ConfigError(f"{dotted} of a schema registry {error}") from None
-    return found
-
-
-def _hint(name: str) -> str:
-    if name.startswith("ssl."):
-        return f": {_JAVA_TLS}"
-    near = difflib.get_close_matches(name, READERS, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return {name: one for name, one in found.items() if one is not None}

@@ -6,10 +6,11 @@ The schemas are those that pydantic makes: one of what is written, another one o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from processor_api.serde import SerdeSchema, other_kind
+from streams.schemas.schema_pairs import SchemaPair, below, place_name
 
 KIND = "json-schema"
 _LIMITS = {
@@ -107,43 +108,20 @@ def problems(former: str, now: str) -> list[str] | None:
     old, new = json.loads(former), json.loads(now)
     if old in ({}, True) and new not in ({}, True):
         return None
-    return list(dict.fromkeys(_SchemaPair(old, new).find(old, new, "")))
+    return _JsonPair(old, new).problems()
 
 
-class _SchemaPair:
-    """Compares two schemas, whose definitions may refer to themselves."""
+class _JsonPair(SchemaPair):
+    def branches(self, given: Any, root: Any) -> list[Any]:
+        return [_resolved(one, root) for one in _choices(_resolved(given, root))]
 
-    def __init__(self, old: Any, new: Any, seen: Iterable[tuple[str, str]] = ()) -> None:
-        self._old, self._new = old, new
-        self._seen = set(seen)
-        """Pairs that are compared already, or are being compared: a definition may have itself among its fields."""
+    def pair(self, old: Any, new: Any) -> Hashable:
+        texts = json.dumps(old, sort_keys=True), json.dumps(new, sort_keys=True)
+        return texts if any('"$ref"' in text for text in texts) else None
 
-    def find(self, old: Any, new: Any, place: str) -> Iterator[str]:
-        """Yields what the old schema allows and the new one does not, below a place."""
-        pair = json.dumps(old, sort_keys=True), json.dumps(new, sort_keys=True)
-        if pair in self._seen:
-            return
-        self._seen.add(pair)
-        old, new = _resolved(old, self._old), _resolved(new, self._new)
+    def compare(self, old: Any, new: Any, place: str) -> Iterator[str]:
         if new in ({}, True):
             return
-        choices = _choices(old)
-        if len(choices) > 1:
-            for each in choices:
-                yield from self.find(each, new, place)
-            return
-        others = [_resolved(each, self._new) for each in _choices(new)]
-        if len(others) > 1:
-            yield from self._in_one_of(old, others, place)
-        else:
-            yield from self._compare(_resolved(choices[0], self._old), others[0], place)
-
-    def _in_one_of(self, old: Any, others: list[Any], place: str) -> Iterator[str]:
-        found = [list(_SchemaPair(self._old, self._new, self._seen).find(old, each, place)) for each in others]
-        if all(found):
-            yield min(found, key=len)[0]
-
-    def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         name = place_name(place)
         if "const" in new or "enum" in new:
             yield from _lacking(old, new, name)
@@ -254,13 +232,3 @@ def _stricter(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iter
     for word in _EXACT:
         if word in new and new[word] != old.get(word):
             yield f"{name} has {word} {json.dumps(new[word])}, and had {json.dumps(old.get(word))}"
-
-
-def below(place: str, name: str) -> str:
-    """Returns the place of a field within the value at another place."""
-    return f"{place}.{name}" if place else name
-
-
-def place_name(place: str) -> str:
-    """Returns how findings name a place; an empty one is the whole value."""
-    return f"field {place!r}" if place else "the value"

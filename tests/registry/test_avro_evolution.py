@@ -17,9 +17,9 @@ from dsl.options import Consumed, Materialized
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.states import ClientState
-from streams.registry.avro_evolution import problems
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schema_serdes import Avro
+from streams.schemas.avro_evolution import problems
 from waiting import wait_until
 
 
@@ -173,3 +173,16 @@ def test_versions_of_a_model_follow_each_other(tmp_path: Path) -> None:
 
         third = summing(WithoutDefault, WithoutDefault(0, ""), migrate=migrate)
         run(cluster, state, third, "WithoutDefault(cents=9, zone='old')")
+
+
+def test_records_that_double_each_other_are_compared_once() -> None:
+    def schema(leaf: str) -> str:
+        made: Any = leaf
+        for level in range(40):
+            fields = [{"name": "a", "type": made}, {"name": "b", "type": made if level == 0 else f"L{level - 1}"}]
+            made = {"type": "record", "name": f"L{level}", "fields": fields}
+        return json.dumps(made)
+
+    assert problems(schema("string"), schema("int")) == [
+        f"field '{'a.' * 39}{name}' was string and is int" for name in "ab"
+    ]

@@ -12,8 +12,8 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from registry_contract import avro_record
 from streams import Avro, SchemaRegistry, StreamsBuilder, TopologyTestDriver
-from streams.registry.avro_evolution import complaints
 from streams.registry.detected import DetectedSerde
+from streams.schemas.avro_evolution import complaints
 
 APP = """
 from dataclasses import dataclass

@@ -280,3 +280,24 @@ def test_limits_of_keys_are_no_part_of_their_bytes() -> None:
     text["properties"]["zone"]["minimum"] = -(2**63)
     kept = KeptSchemas((schema.kind, json.dumps(text)), None)
     assert compare(kept, pydantic_serde(KeyFirst), Serdes.LONG)[0].fit is Fit.COMPATIBLE
+
+
+def test_each_field_with_the_same_difference_is_named() -> None:
+    former = {"type": "object", "properties": {name: {"type": "integer"} for name in "ab"}}
+    either = {"anyOf": [{"type": "string"}, {"type": "boolean"}]}
+    for now in ({"type": "string"}, either):
+        found = problems(json.dumps(former), json.dumps({**former, "properties": {"a": {"type": "string"}, "b": now}}))
+        assert found == [f"field {name!r} was integer and is string" for name in "ab"]
+
+
+def test_definitions_that_double_each_other_are_compared_once() -> None:
+    levels = range(40)
+    definitions: dict[str, Any] = {
+        f"L{level}": {"type": "object", "properties": {name: {"$ref": f"#/$defs/L{level + 1}"} for name in "ab"}}
+        for level in levels
+    }
+    former = {**definitions["L0"], "$defs": {**definitions, "L40": {"type": "integer"}}}
+    now: dict[str, Any] = {"type": "string"}
+    for _ in levels:
+        now = {"type": "object", "additionalProperties": now}
+    assert problems(json.dumps(former), json.dumps(now)) != []

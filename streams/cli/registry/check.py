@@ -20,7 +20,7 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
-from streams.registry.avro_evolution import LEVELS, complaints, is_transitive
+from streams.schemas.avro_evolution import LEVELS, complaints, is_transitive
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -148,7 +148,7 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
 
     client = subject.client
     what = name = subject.of(schema)
-    if subject.use_latest:
+    if subject.settings["use.latest.version"]:
         return _against_latest(subject, client.latest(name))
     try:
         schema = subject.format.with_references(schema, client, register=False)
@@ -159,7 +159,7 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
     try:
         latest = client.latest(name)
     except NotInRegistry:
-        if subject.auto_register:
+        if subject.settings["auto.register.schemas"]:
             return ok(what, f"a new subject: the schema of {subject.name} will be registered")
         return fail(what, "it is not in the registry, and auto.register.schemas is false: register it first")
     if level is not None and schema.kind == AVRO == latest.schema.kind:
@@ -172,7 +172,7 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
         held = client.compatibility(name)
         versions = "all versions" if held is not None and is_transitive(held) else f"version {latest.version}"
         return fail(what, f"{subject.name} is not compatible with {versions} ({held or 'by the registry'})")
-    if not subject.auto_register:
+    if not subject.settings["auto.register.schemas"]:
         return fail(what, "this version is not in the registry, and auto.register.schemas is false: register it first")
     if subject.place.is_key:
         return _other_keys(subject, what)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
-from streams.schemas.json_schemas import below, place_name
+from streams.schemas.schema_pairs import SchemaPair, below, place_name
 
 WIDER = {
     "int": {"long", "float", "double"},
@@ -49,36 +49,23 @@ def problems(former: str, now: str, filled: Callable[[str], Collection[str]] = l
     :param now: the schema by which they are to be read.
     :param filled: returns the fields of a record that have a value where neither data nor schema have one.
     """
-    old, new = json.loads(former), json.loads(now)
-    return list(dict.fromkeys(_Resolution(_names(old), _names(new), filled).find(old, new, "")))
+    return _Resolution(json.loads(former), json.loads(now), filled).problems()
 
 
-class _Resolution:
-    """Compares the types of two schemas, which may have themselves among their fields: each pair of them once."""
+class _Resolution(SchemaPair):
+    def __init__(self, old: Any, new: Any, filled: Callable[[str], Collection[str]]) -> None:
+        super().__init__(old, new)
+        self._filled, self._names = filled, {id(root): _names(root) for root in (old, new)}
 
-    def __init__(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], filled: Callable[[str], Collection[str]]
-    ) -> None:
-        self._old, self._new, self._filled = old, new, filled
-        self._found: dict[tuple[int, int], list[str]] = {}
+    def branches(self, given: Any, root: Any) -> list[Any]:
+        names = self._names[id(root)]
+        found = _known(given, names)
+        return [_known(one, names) for one in found] if isinstance(found, list) else [found]
 
-    def find(self, old: Any, new: Any, place: str) -> list[str]:
-        """Returns what the new type does not read of the old one, below a place."""
-        old, new = _known(old, self._old), _known(new, self._new)
-        if isinstance(old, list):
-            return [one for branch in old for one in self.find(branch, new, place)]
-        if isinstance(new, list):
-            found = [self.find(old, branch, place) for branch in new]
-            return min(found, key=len)[:1] if found and all(found) else []
-        if "name" not in old or "name" not in new:
-            return list(self._compare(old, new, place))
-        pair = id(old), id(new)
-        if pair not in self._found:
-            self._found[pair] = []
-            self._found[pair] = list(self._compare(old, new, place))
-        return self._found[pair]
+    def pair(self, old: Any, new: Any) -> Hashable:
+        return (id(old), id(new)) if "name" in old and "name" in new else None
 
-    def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+    def compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         was, kind = old["type"], new["type"]
         logical = old.get("logicalType"), new.get("logicalType")
         if "name" in old and "name" in new and not _same_name(old, new):
