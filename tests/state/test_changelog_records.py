@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from processor_api.errors import StateError
@@ -139,6 +139,13 @@ def _without_lost_number(row: tuple[bytes, bytes], rows: list[tuple[bytes, bytes
     return time, interval, max(numbers, default=0)
 
 
+def _may_have_expired(kit: StoreKit, record: Any) -> bool:
+    """Whether a restore may have dropped a record as an expired version, which its store had not deleted yet; that it
+    drops no other, the rows show."""
+    history: Any = kit.store.participants[0]
+    return VERSIONS in rows_of(kit) and record[2] < history.expired_before()
+
+
 def check(kit: StoreKit, kind: Restorable, directory: Path, at_once: int) -> None:
     before = kit.dump()
     records = records_of(kit)
@@ -152,7 +159,9 @@ def check(kit: StoreKit, kind: Restorable, directory: Path, at_once: int) -> Non
         assert rows_of(other, shown=is_topic) == rows_of(kit, shown=is_topic), name
         assert numbered or all_of(other, kind) == shown, name
         if not is_topic:
-            assert rows_as_set(records_of(other)) == rows_as_set(records)
+            again = rows_as_set(records_of(other))
+            assert again <= rows_as_set(records)
+            assert [one for one in rows_as_set(records) - again if not _may_have_expired(kit, one)] == []
         other.close()
 
 
@@ -170,8 +179,13 @@ def live_and_write_back(kind: str, chosen: dict[str, Any], steps: Sequence[Any])
         shutil.rmtree(directory, ignore_errors=True)
 
 
+EXPIRED = [("put", "", "", 0, 0)] * 7 + [("put", "", "", 20, 0), ("put", "", "", 41, 0)]
+"""A version that has expired by the last put, and waits for a later commit to be deleted."""
+
+
 @pytest.mark.parametrize("kind", RESTORABLE)
 @settings(max_examples=8)
+@example(chosen={"rocksdb": False, "cached": False, "log_each": False, "at_once": 1}, steps=EXPIRED)
 @given(chosen=CHOSEN, steps=STEPS)
 def test_rows_are_written_back(kind: str, chosen: dict[str, Any], steps: Sequence[Any]) -> None:
     live_and_write_back(kind, chosen, steps)
