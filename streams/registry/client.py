@@ -58,6 +58,8 @@ _LATER = (407, 408, 425, 429)
 
 _CLIENTS: dict[tuple[int, type[RegistryClient], tuple[tuple[str, Any], ...]], RegistryClient] = {}
 _MOCKS: dict[tuple[int, str], SchemaRegistryClient] = {}
+_MOCK_IDS: dict[tuple[int, str], dict[SchemaText, Registered]] = {}
+"""The first registration of each schema in a registry in memory."""
 
 
 def client_of(settings: Mapping[str, Any]) -> RegistryClient:
@@ -97,6 +99,8 @@ class RegistryClient:
             self._client = _made(settings)
         except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
             raise SchemaError(f"the client of the registry {self.url} cannot be made: {self._masked(error)}") from None
+        mock = (os.getpid(), self.url)
+        self._first = _MOCK_IDS.setdefault(mock, {}) if self.url.startswith(MOCK) else None
         self._known: dict[int | str, Registered] = {}
         self._away_since: float | None = None
         self._refusals: OrderedDict[Hashable, tuple[float, SchemaError]] = OrderedDict()
@@ -132,7 +136,7 @@ class RegistryClient:
         what, call = f"the registration of a schema in subject {subject}", self._client.register_schema_full_response
         found = self._ask(what, lambda: _registered(call(subject, _theirs(schema), normalize), subject, schema), schema)
         self._refusals.clear()
-        return found
+        return self._with_one_id(found)
 
     def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
         """Returns a schema that a subject has, with its id.
@@ -140,7 +144,8 @@ class RegistryClient:
         :raises NotInRegistry: if the subject has it not, or does not exist.
         """
         what, call = f"the schema in subject {subject}", self._client.lookup_schema
-        return self._ask(what, lambda: _registered(call(subject, _theirs(schema), normalize), subject, schema), schema)
+        found = self._ask(what, lambda: _registered(call(subject, _theirs(schema), normalize), subject, schema), schema)
+        return self._with_one_id(found)
 
     def latest(self, subject: str) -> Registered:
         """Returns the latest version of a subject.
@@ -148,7 +153,7 @@ class RegistryClient:
         :raises NotInRegistry: if it does not exist.
         """
         what, call = f"the latest version of subject {subject}", self._client.get_latest_version
-        return self._ask(what, lambda: _registered(call(subject), subject))
+        return self._with_one_id(self._ask(what, lambda: _registered(call(subject), subject)))
 
     def version(self, subject: str, version: int) -> Registered:
         """Returns one version of a subject.
@@ -156,7 +161,7 @@ class RegistryClient:
         :raises NotInRegistry: if the subject has it not.
         """
         what, call = f"version {version} of subject {subject}", self._client.get_version
-        return self._ask(what, lambda: _registered(call(subject, version), subject))
+        return self._with_one_id(self._ask(what, lambda: _registered(call(subject, version), subject)))
 
     def texts_behind(self, schema: SchemaText) -> Iterator[str]:
         """Yields the texts of all schemas that one needs, each behind those that it needs itself."""
@@ -188,6 +193,17 @@ class RegistryClient:
             names = ", ".join(sorted(plain_str(one.subject) for one in found))
             raise SchemaError(f"{place} have several associated subjects in the registry: {names}")
         return found[0].subject if found else None
+
+    def _with_one_id(self, found: Registered) -> Registered:
+        """Returns a schema with the id that it has in all subjects.
+
+        Confluent's registry in memory gives a schema another id in each subject, and equal keys of two topics other
+        bytes. It gets its first id everywhere, as in registries that run.
+        """
+        if self._first is None:
+            return found
+        first = self._first.setdefault(found.schema, found)
+        return found._replace(id=first.id, guid=first.guid)
 
     # ------------------------------------------------------------------ what the command asks
 
@@ -335,23 +351,31 @@ class TrialClient(RegistryClient):
     an id that counts in this process only. Nothing that is written with such an id leaves the process, since the other
     clients of a trial cannot write either."""
 
+    def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
+        super().__init__(settings, clock)
+        self._by_schema: dict[SchemaText, Registered] = {}
+
     def by_id(self, known_as: int | str) -> Registered:
         """Returns the schema with an id or a GUID, also one of this process."""
         return _here(lambda one: known_as in (one.id, one.guid)) or super().by_id(known_as)
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
-        """Returns a schema as the registry has it in a subject, otherwise with an id of this process."""
+        """Returns a schema as the registry has it in a subject, otherwise with the id that it is known to have in
+        another one, otherwise with an id of this process: equal keys have equal bytes in all topics."""
         try:
-            return self.lookup(subject, schema, normalize=normalize)
+            found = self._by_schema[schema] = self.lookup(subject, schema, normalize=normalize)
+            return found
         except SchemaError:  # also one that cannot be looked up, as it refers to a schema of this process
             self._refusals.clear()  # the application itself may register it at any moment
         with _local_lock:
-            found = _here(lambda one: (one.subject, one.schema) == (subject, schema))
-            if found is None:
+            here = _here(lambda one: (one.subject, one.schema) == (subject, schema))
+            if here is None:
                 count = len(_local)
-                found = Registered(schema, _HIGHEST_ID - count, str(uuid.uuid4()), _FIRST_VERSION + count, subject)
-                _local.append(found)
-        return found
+                new = Registered(schema, _HIGHEST_ID - count, str(uuid.uuid4()))
+                same = self._by_schema.get(schema) or _here(lambda one: one.schema == schema) or new
+                here = same._replace(version=_FIRST_VERSION + count, subject=subject)
+                _local.append(here)
+        return here
 
     def latest(self, subject: str) -> Registered:
         """Returns the latest version of a subject; if there is none, the last one of this process."""

@@ -65,6 +65,21 @@ def test_any_other_schema_gets_an_id_of_the_process(server: KeptRegistry, ids: s
     assert list(server.subjects) == ["orders-value"]
 
 
+def test_a_schema_has_one_id_in_all_subjects_of_a_trial(server: KeptRegistry) -> None:
+    """Keys of a table and of the repartition topic that is joined with it stood in other partitions."""
+    registry = SchemaRegistry(server.url)
+
+    def written(*topics: str) -> set[bytes]:
+        bound = [Avro(Order, registry=registry).bind(topic, is_key=True) for topic in topics]
+        return {serde.serialize(Order("ann", 1)) for serde in bound}
+
+    with trial("a test"):
+        assert len(written("unknown-1", "unknown-2")) == 1
+    registered = written("registered")
+    with trial("a test"):
+        assert written("registered", "new-1", "new-2") == registered
+
+
 def test_a_reference_to_a_schema_of_the_process_is_followed(server: KeptRegistry) -> None:
     registry = SchemaRegistry(server.url)
     with trial("a test"):

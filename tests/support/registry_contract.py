@@ -81,6 +81,12 @@ class RegistryContract:
         assert serde.deserialize(old) == {"customer": "ann", "cents": 7}
         assert registry.client.versions(f"{topic}-value") == [1, 2]
 
+    def test_a_schema_has_one_id_in_all_subjects(self, registry: SchemaRegistry, topic: str) -> None:
+        """Equal keys of two topics had other bytes, and stood in other partitions."""
+        bound = [Avro(Order, registry=registry).bind(f"{topic}-{n}", is_key=True) for n in range(2)]
+        latest = Avro(Order, registry=registry, use_latest_version=True).bind(f"{topic}-1", is_key=True)
+        assert len({serde.serialize(Order("ann", 1)) for serde in (*bound, latest)}) == 1
+
     def test_what_is_not_there_is_named(self, registry: SchemaRegistry, topic: str) -> None:
         with pytest.raises(NotInRegistry, match="schema id 987654"):
             registry.client.by_id(987654)
