@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from processor_api.errors import outage_behind
-from processor_api.serde import Serde, SerdeSchema, WrappingSerde
+from processor_api.serde import Headers, Serde, SerdeSchema, WrappingSerde
 from processor_api.texts import kind_and_text, repr_of
 
 T = TypeVar("T")
@@ -55,10 +55,10 @@ class MigratingSerde(WrappingSerde[T]):
         assert self.inner is not None
         inner = self.inner
         try:
-            found = self._migrate(inner.plain(data))
+            found = self._migrate(self.plain(data))
             if found is None:
                 raise ValueError("migrate returned None, which is no value: return one that means the same as before")
-            value: T = inner.of_plain(found)
+            value: T = self.of_plain(found)
         except Exception as failure:
             raise ValueError(
                 f"{inner.name}: {repr_of(data)} is neither a value of today ({kind_and_text(error)}) nor could it be"
@@ -68,6 +68,22 @@ class MigratingSerde(WrappingSerde[T]):
 
     def _around(self, inner: Serde[Any]) -> Serde[T]:
         return MigratingSerde(inner, self._migrate)
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """Returns the serde with its inner one bound to the topic: the values are those of records, as without it."""
+        return self._with(None if self.inner is None else self.inner.bind(topic, is_key=is_key))
+
+    def inside(self) -> Serde[T]:
+        """Returns the serde with the inner one for values inside of a message or a store."""
+        return self._with(None if self.inner is None else self.inner.inside())
+
+    def moved_inside(self, data: bytes, headers: Headers) -> bytes:
+        """Returns the bytes that :meth:`inside` reads, for those of a record with these headers."""
+        return data if self.inner is None else self.inner.moved_inside(data, headers)
+
+    def with_headers(self, headers: Headers) -> Serde[T]:
+        """Returns the serde for a record with these headers."""
+        return _OfRecord(self, self.inner, headers) if self.inner is not None and self.inner.takes_headers else self
 
     @property
     def schema(self) -> SerdeSchema | None:
@@ -96,6 +112,23 @@ class MigratingSerde(WrappingSerde[T]):
     @property
     def knows_json(self) -> bool:
         return self.inner is not None and self.inner.knows_json
+
+
+class _OfRecord(MigratingSerde[T]):
+    """The serde for one record: what its headers say of older values is in front of their bytes for the function."""
+
+    __slots__ = ("_headers", "_whole")
+
+    def __init__(self, of: MigratingSerde[T], whole: Serde[T], headers: Headers) -> None:
+        super().__init__(whole.with_headers(headers), of._migrate)
+        self._whole = whole
+        self._headers = headers
+
+    def plain(self, data: bytes) -> Any:
+        return self._whole.inside().plain(self._whole.moved_inside(data, self._headers))
+
+    def of_plain(self, plain: Any) -> T:
+        return self._whole.of_plain(plain)
 
 
 def _no_default(_given: Any) -> Any:

@@ -208,9 +208,10 @@ class HeaderBoundSerde(BoundSerde):
         return self._inside
 
     def moved_inside(self, data: bytes, headers: Headers) -> bytes:
-        """Returns the bytes with their id in front: that of the header for values, the one that is written for keys,
-        which are looked up by their bytes."""
+        """Returns the bytes with their id in front: that of the header, which is removed, for values, the one that is
+        written for keys, which are looked up by their bytes."""
         moved = (headers.last(self._header) or b"") + data
+        headers.remove_all(self._header)
         if not self.subject.place.is_key:
             return moved
         try:
@@ -222,8 +223,8 @@ class HeaderBoundSerde(BoundSerde):
         return self._bind(topic, is_key=is_key).inside()
 
     def with_headers(self, headers: Headers) -> Serde[Any]:
-        """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
-        data."""
+        """Returns the serde for one record: it writes the id to the headers, and takes it from there, or reads it in
+        front of the data."""
         return self._of_records.with_headers(headers)
 
     def _write(self, value: Any, headers: Headers) -> bytes:
@@ -245,7 +246,10 @@ class HeaderBoundSerde(BoundSerde):
         if not size or len(frame) < size or (len(frame) > size and not self.subject.format.has_frame):
             text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
             raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
-        return self.deserialize(frame + data)
+        value = self.deserialize(frame + data)
+        # The record may be written with other bytes, whose reader would look at a header first.
+        headers.remove_all(self._header)
+        return value
 
 
 @dataclass(eq=False, slots=True)

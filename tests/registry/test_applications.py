@@ -19,6 +19,7 @@ from streams import (
     ConfigError,
     Consumed,
     DeserializationError,
+    Materialized,
     Produced,
     SchemaRegistry,
     SerializationError,
@@ -250,9 +251,46 @@ def test_ids_in_headers_go_through_an_application(registry: SchemaRegistry) -> N
     assert all([one for one in record.headers if one[0].startswith("__")] == [header] for record in raw)
 
 
+def test_an_id_in_a_header_is_not_left_to_bytes_that_have_one_in_front(registry: SchemaRegistry) -> None:
+    """A record that was read with a header kept it when it was written with another schema, in front of the data, so
+    its readers took the former one."""
+    in_headers = SchemaRegistry(registry.url, schema_ids="header")
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=in_headers)
+    names = builder.stream("orders").map_values(lambda order: Customer(order.customer, ""))
+    names.to("names", value_serde=Avro(Customer, registry=registry))
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("orders").pipe_input("1", Order("ann", 1), headers=[("trace", b"7")])
+        output = driver.create_output_topic("names", "string", Avro(Customer, registry=in_headers))
+        record = output.read_record()
+    assert (record.value, record.headers) == (Customer("ann", ""), [("trace", b"7")])
+
+
 @dataclass(frozen=True)
 class OrderKey:
     id: int
+
+
+@dataclass
+class LaterOrder:
+    buyer: str
+    cents: int
+
+
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+@pytest.mark.parametrize("kind", ["table", "global_table"])
+def test_a_table_converts_older_values_wherever_their_ids_are(registry: SchemaRegistry, ids: str, kind: str) -> None:
+    """With `migrate`, records with ids in headers could not be read."""
+    named = SchemaRegistry(registry.url, schema_ids=ids)
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(LaterOrder), schema_registry=named)
+    kept: Materialized[str, LaterOrder] = Materialized(
+        name="kept", migrate=lambda old: {"buyer": old["customer"], "cents": old["cents"]}
+    )
+    getattr(builder, kind)("orders", materialized=kept)
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("orders", "string", Avro(Order, registry=named)).pipe_input("a", Order("ann", 1))
+        driver.create_input_topic("orders").pipe_input("b", LaterOrder("bob", 2))
+        found = {key: driver.get_key_value_store("kept").get(key) for key in "ab"}
+    assert found == {"a": LaterOrder("ann", 1), "b": LaterOrder("bob", 2)}
 
 
 def test_foreign_keys_and_grouped_keys_have_ids_in_front_inside_of_messages(registry: SchemaRegistry) -> None:
