@@ -128,6 +128,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             assert "spark" in item.path.as_posix(), f"{item.path}: a file that uses Spark has spark in its path"
+        # Hypothesis marks only tests that it calls itself, and not those that draw in a function of their own.
+        if isinstance(item, pytest.Function) and "given" in item.function.__code__.co_names:
+            item.add_marker(pytest.mark.hypothesis)
     if hasattr(config, "workerinput"):
         items[:] = in_turn(items)
 
