@@ -6,20 +6,29 @@ a message or a store has the very bytes that it has with ids in front.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from registry_server import KeptRegistry
 from registry_support.drawn import Case, cases, good_records, same, serde
+from serde_support.registry_values import BERLIN, NOON, Derived, DictKey, Key
 from streams import (
+    Avro,
     BufferConfig,
     Grouped,
     Headers,
     JoinWindows,
+    JsonSchema,
     KStream,
     KTable,
     Materialized,
@@ -27,6 +36,7 @@ from streams import (
     Produced,
     Record,
     Repartitioned,
+    SchemaRegistry,
     SessionWindows,
     Stores,
     StreamJoined,
@@ -48,6 +58,7 @@ WINDOW = 10
 ID_SIZE, GUID_SIZE = 5, 17
 ROUNDS = 3 if settings.default.derandomize else 30
 """Draws of each place."""
+LONG = 100
 
 
 # ------------------------------------------------------------------------------ places
@@ -375,6 +386,14 @@ def driver_sources(house: House) -> set[str]:
     return {one for node in house.builder.build().nodes.values() for one in getattr(node, "topics", ())}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=LONG, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases(), config=SETTINGS)
+def test_what_goes_in_comes_out_or_was_refused_for_long(place: str, case: Case, config: dict[str, Any]) -> None:
+    check_place(place, case, config)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=ROUNDS, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases(), config=SETTINGS)
@@ -446,3 +465,92 @@ def check_bytes(prefix: dict[str, list[Any]], header: dict[str, list[Any]]) -> N
 
 
 ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+
+
+# ------------------------------------------------------------------------------ dead letters
+
+CONTINUES = {
+    "deserialization.exception.handler": "LogAndContinueExceptionHandler",
+    "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+    "errors.dead.letter.queue.topic.name": "dead",
+}
+
+
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+@settings(max_examples=3 * ROUNDS)
+@given(case=cases(), cut=st.integers(0, 3), fails=st.booleans())
+def test_a_dead_letter_is_the_record_that_came(ids: str, case: Case, cut: int, fails: bool) -> None:
+    """Whether its value cannot be read, since its end is missing, or a function fails behind the serdes."""
+    key, value = serde(case.key, ids), serde(case.value, ids)
+
+    def sent(record: tuple[Any, Any]) -> tuple[bytes, bytes, Headers]:
+        headers = Headers([("trace", b"7")])
+        written = [
+            one.bind("in", is_key=is_key).with_headers(headers).serialize(part)
+            for one, part, is_key in zip((key, value), record, (True, False), strict=True)
+        ]
+        return written[0], written[1][: len(written[1]) - cut], headers
+
+    def passed(given_value: Any) -> Any:
+        if fails:
+            raise LookupError("as the test wants it")
+        return given_value
+
+    house = House(key, value, [])
+    house.builder.stream("in").map_values(passed).to("out")
+    records = [sent(one) for one in good_records(case)]
+    with TopologyTestDriver(house.builder.build(CONTINUES), CONTINUES) as driver:
+        for data, body, headers in records:
+            driver.pipe_raw("in", data, body, 0, list(headers))
+        topics = driver.take_produced()
+    out, dead = topics.get("out", []), topics.get("dead", [])
+    letters = [(one.key, one.value, [each for each in one.headers if not each[0].startswith(ERRORS)]) for one in dead]
+    came = [(data, body, list(headers)) for data, body, headers in records]
+    assert len(out) + len(letters) == len(came)
+    assert [one for one in came if one in letters] == letters
+    assert not (fails and out), "the function fails for all"
+    assert cut or fails or not letters, "whole records are read"
+
+
+ERRORS = "__streams.errors."
+
+# ------------------------------------------------------------------------------ other processes
+
+KEYS_ELSEWHERE = """
+import sys
+from serde_support.registry_values import NOON, Derived, DictKey, Key
+from streams import Avro, JsonSchema, SchemaRegistry
+
+registry = SchemaRegistry(sys.argv[1], subject_name_strategy="topic")
+for make, key in ((Avro, Key), (JsonSchema, Key), (JsonSchema, DictKey)):
+    value = DictKey(more={"b": 1, "a": 2}, tags=frozenset("gh")) if key is DictKey else Key(
+        price="1.50", at=NOON, tags=frozenset("abcdef"), choice=Derived(a=1, b=2)
+    )
+    print(make(key, registry=registry).bind("elsewhere", is_key=True).serialize(value).hex())
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_keys_that_another_process_has_written_join(seed: int) -> None:
+    """With times in another zone here, and sets and dicts that were filled in another order."""
+    noon = NOON.astimezone(BERLIN)
+    keys = [
+        (make, Key(price=Decimal("1.5"), at=noon, tags=frozenset("fedcba"), choice=Derived(a=1, b=2)))
+        for make in (Avro, JsonSchema)
+    ]
+    keys.append((JsonSchema, DictKey(more={"a": 2, "b": 1}, tags=frozenset("hg"))))
+    root = Path(__file__).parents[2]
+    with KeptRegistry([]) as server:
+        folders = map(str, (root, root / "tests/support"))
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(folders)}
+        command = [sys.executable, "-c", KEYS_ELSEWHERE, server.url]
+        written = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.split()
+        registry = SchemaRegistry(server.url, subject_name_strategy="topic")
+        for (make, key), data in zip(keys, written, strict=True):
+            builder = StreamsBuilder(key_serde=make(type(key), registry=registry), value_serde="string")
+            table = builder.table("table", materialized="table")
+            builder.stream("elsewhere").join(table, lambda left, right: f"{left} {right}").to("out")
+            with TopologyTestDriver(builder) as driver:
+                driver.create_input_topic("table").pipe_input(key, "here")
+                driver.pipe_raw("elsewhere", bytes.fromhex(data), b"there", 0)
+                assert driver.create_output_topic("out").read_values() == ["there here"]

@@ -31,7 +31,7 @@ PARTITIONS = 3
 LONG_AGO = 1 << 40
 """How long stores keep what is old, in ms."""
 KEPT = ("rows", "sums", "windows", "sessions", "versions", "joined", "shared")
-ROUNDS = 2 if settings.default.derandomize else 20
+ROUNDS = 3 if settings.default.derandomize else 20
 
 
 def topology(key: Any, value: Any, store_format: str) -> StreamsBuilder:
@@ -107,6 +107,15 @@ def check_restore(case: Case, ids: str, config: dict[str, Any], prepare: Callabl
             app.close()
 
 
+CONFIGS = st.fixed_dictionaries(
+    {
+        "dsl.store.format": st.sampled_from(["DEFAULT", "HEADERS"]),
+        "topology.optimization": st.sampled_from(["none", "all"]),
+        "processing.guarantee": st.sampled_from(["at_least_once", "exactly_once_v2"]),
+    }
+)
+
+
 def changelogs(folder: Path) -> dict[str, Any]:
     return {}
 
@@ -118,17 +127,19 @@ def snapshots(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("prepare", [changelogs, snapshots])
 @pytest.mark.parametrize("ids", ["prefix", "header"])
 @settings(max_examples=ROUNDS)
-@given(
-    case=cases(),
-    config=st.fixed_dictionaries(
-        {
-            "dsl.store.format": st.sampled_from(["DEFAULT", "HEADERS"]),
-            "topology.optimization": st.sampled_from(["none", "all"]),
-            "processing.guarantee": st.sampled_from(["at_least_once", "exactly_once_v2"]),
-        }
-    ),
-)
+@given(case=cases(), config=CONFIGS)
 def test_rows_are_the_same_after_a_restore(
+    prepare: Callable[[Path], dict[str, Any]], ids: str, case: Case, config: dict[str, Any]
+) -> None:
+    check_restore(case, ids, dict(config), prepare)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prepare", [changelogs, snapshots])
+@pytest.mark.parametrize("ids", ["prefix", "header"])
+@settings(max_examples=60)
+@given(case=cases(), config=CONFIGS)
+def test_rows_are_the_same_after_a_restore_for_long(
     prepare: Callable[[Path], dict[str, Any]], ids: str, case: Case, config: dict[str, Any]
 ) -> None:
     check_restore(case, ids, dict(config), prepare)

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_api.errors import SerializationError
 from processor_api.record import Headers
 from processor_api.serde import Serde
+from registry_support.drawn import Case, cases, good_records
+from registry_support.drawn import serde as registry_serde
 from serde_support.values import VALUES, Sale, law_serdes, written
 from streams import Serdes, Window, Windowed, WindowedSerdes, list_serde, serde_of
 from streams.spark.rows.columns import column_of
@@ -115,6 +118,29 @@ def test_drawn_values_come_back(name: str) -> None:
         assert again(data) == data
 
     law()
+
+
+@settings(max_examples=100)
+@given(cases())
+def test_values_with_schemas_in_a_registry_come_back(case: Case) -> None:
+    """Messages of Protobuf were shown as the insides of their class, and could not be written. One with a number that
+    JSON has none for is refused."""
+    for part, (kind, is_key) in enumerate(((case.key, True), (case.value, False))):
+        bound = registry_serde(kind, "prefix").bind("spark", is_key=is_key)
+        listed, again = list_serde(bound), through_a_column(bound)
+        for record in good_records(case):
+            data = bound.serialize(record[part])
+            if kind[1] is Struct and not all(map(math.isfinite, numbers_in(record[part]))):
+                with pytest.raises(StreamsError, match="cannot be read by the serde 'protobuf Struct'"):
+                    again([data])
+            else:
+                assert again([data]) == [data]
+                items = listed.serialize([record[part], None])
+                assert through_a_column(listed)([items]) == [items]
+
+
+def numbers_in(message: Struct) -> list[float]:
+    return [one.number_value for one in message.fields.values()]
 
 
 def test_what_json_has_no_numbers_for_are_the_texts_that_spark_reads() -> None:
