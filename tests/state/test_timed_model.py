@@ -282,9 +282,12 @@ class Model(RuleBasedStateMachine):
 
     @rule(key=KEYS, low=LIMITS, high=LIMITS)
     def found_at_once(self, key: bytes, low: int, high: int) -> None:
-        """What operators find of a key is what a range of it reads."""
+        """What operators find of a key is what a range of it reads; timestamps only where rows keep them, since a
+        cache still has those of others."""
         timed = self.store.operator.timed
-        assert timed.find(key, low, high) == list(timed.of_key(key, low, high, reverse=False))
+        found, read = timed.find(key, low, high), timed.of_key(key, low, high, reverse=False)
+        parts = slice(None if self.beside else 4)
+        assert [row[parts] for row in found] == [row[parts] for row in read]
 
     def _read_key(self, key: bytes, low: int, high: int, reverse: bool) -> tuple[Any, list[Any]]:
         facade = self.store.facade
