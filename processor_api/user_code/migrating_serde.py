@@ -83,7 +83,9 @@ class MigratingSerde(WrappingSerde[T]):
 
     def with_headers(self, headers: Headers) -> Serde[T]:
         """Returns the serde for a record with these headers."""
-        return _OfRecord(self, self.inner, headers) if self.inner is not None and self.inner.takes_headers else self
+        return (
+            _MigratingRecord(self, self.inner, headers) if self.inner is not None and self.inner.takes_headers else self
+        )
 
     @property
     def schema(self) -> SerdeSchema | None:
@@ -114,7 +116,7 @@ class MigratingSerde(WrappingSerde[T]):
         return self.inner is not None and self.inner.knows_json
 
 
-class _OfRecord(MigratingSerde[T]):
+class _MigratingRecord(MigratingSerde[T]):
     """The serde for one record: what its headers say of older values is in front of their bytes for the function."""
 
     __slots__ = ("_headers", "_whole")
