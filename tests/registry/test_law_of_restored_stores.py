@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from registry_support.drawn import Case, cases, good_records, same, serde
+from serde_support.registry_values import AfterInit, Point
 from streams import (
+    Avro,
     KafkaStreams,
     Materialized,
     QueryableStoreTypes,
@@ -116,6 +118,10 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
+SEVERAL = Case((Avro, Point), (Avro, AfterInit), [(Point(number), AfterInit(number)) for number in range(6)])
+"""Keys in all partitions."""
+
+
 def changelogs(folder: Path) -> dict[str, Any]:
     return {}
 
@@ -127,6 +133,7 @@ def snapshots(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("prepare", [changelogs, snapshots])
 @pytest.mark.parametrize("ids", ["prefix", "header"])
 @settings(max_examples=ROUNDS)
+@example(case=SEVERAL, config={"dsl.store.format": "DEFAULT", "topology.optimization": "all"})
 @given(case=cases(), config=CONFIGS)
 def test_rows_are_the_same_after_a_restore(
     prepare: Callable[[Path], dict[str, Any]], ids: str, case: Case, config: dict[str, Any]
