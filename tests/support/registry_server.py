@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -13,13 +14,26 @@ from urllib.parse import unquote
 from streams.trials import trial_in_effect
 
 
+_PORTS: set[int] = set()
+"""Those that registries of this process have had."""
+
+
 class RegistryServer(ThreadingHTTPServer, ABC):
     """A registry on a free port of the loopback address; a context manager."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _Handler, bind_and_activate=False)
+        while True:  # clients of this process keep what a registry at an address has answered
+            self.server_bind()
+            if self.server_address[1] not in _PORTS:
+                break
+            self.socket.close()
+            self.socket = socket.socket(self.address_family, self.socket_type)
+            self.server_address = ("127.0.0.1", 0)
+        _PORTS.add(self.server_address[1])
+        self.server_activate()
         self.written_in_trials: list[str] = []
         """What was written while a trial ran in this process: the end of the registry fails the test."""
 
