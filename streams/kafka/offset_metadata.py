@@ -7,7 +7,7 @@ bytes of the topic's id, which distinguishes the offsets of a topic from those o
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
 complete, records to skip, the handover that committed the offset, the stream times of operators, by marks instead of
 names, the schemas of stores, by marks, the form of the records of a repartition topic, and the ids of the changelogs,
-by marks. A note of another kind is passed over.
+by marks, and the last record before the offset with the epoch of its leader. A note of another kind is passed over.
 
 A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
 one. So marks replace names that are too long together, and times that have no room after that are left out, or the
@@ -36,8 +36,8 @@ _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
 _NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq"), struct.Struct(">Iq")
-_SCHEMA, _CHANGELOG_ID = struct.Struct(">III"), struct.Struct(">II")
-_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM, _CHANGELOG_IDS = 2, 3, 4, 5, 6, 7, 8, 9
+_SCHEMA, _CHANGELOG_ID, _LOG_POINT = struct.Struct(">III"), struct.Struct(">II"), struct.Struct(">qi")
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM, _CHANGELOG_IDS, _POINT = 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
@@ -50,6 +50,15 @@ CLONE = "clone of "
 """The beginning of the id of a handover by which an application is made of another one (`streams state clone`)."""
 PROMOTION = "promotion of "
 """The beginning of the id of a handover by which a shadow takes the place of an application (`streams shadow`)."""
+
+
+class LogPoint(NamedTuple):
+    """A record of a partition, with the epoch of a leader that had it in its log (KIP-101).
+
+    If the log was truncated before the record and has grown again, a later leader has another record at the offset."""
+
+    offset: int
+    leader_epoch: int
 
 
 class SkipRule(NamedTuple):
@@ -123,6 +132,8 @@ class TopicPartitionMetadata:
     changelog_ids: frozenset[ChangelogId] = frozenset()
     """The ids of the task's changelogs that hold records, where they have room: a changelog with another id has lost
     what the offset stands for."""
+    point: LogPoint | None = None
+    """The last record before the offset that was read, if its leader epoch is known."""
 
     def encode(self) -> str:
         """Returns the text, of at most 4,096 characters: the times that have no room are left out."""
@@ -159,6 +170,8 @@ class TopicPartitionMetadata:
             yield _packed_note(_HANDED_OVER, self.handed_over.encode())
         if self.form is not None:
             yield _packed_note(_FORM, self.form.encode())
+        if self.point is not None:
+            yield _packed_note(_POINT, _LOG_POINT.pack(*self.point))
 
     @classmethod
     def is_whole(cls, text: str) -> bool:
@@ -243,7 +256,14 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
 
 
 _Notes = tuple[
-    frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark], str | None, frozenset[ChangelogId]
+    frozenset[int],
+    str | None,
+    SkipRule | None,
+    str | None,
+    frozenset[SchemaMark],
+    str | None,
+    frozenset[ChangelogId],
+    LogPoint | None,
 ]
 
 
@@ -255,6 +275,7 @@ def _all(entry: struct.Struct, data: bytes) -> Iterable[tuple[Any, ...]]:
 def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
     """Returns what the notes say, in the order of the fields."""
     marks, skip, schemas = notes.get(_MARKS, b""), notes.get(_SKIPPED), notes.get(_SCHEMAS, b"")
+    point = notes.get(_POINT, b"")
     return (
         frozenset(mark for (mark,) in _all(_MARK, marks)),
         _text(notes.get(_HANDOVER)),
@@ -263,6 +284,7 @@ def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
         frozenset(map(SchemaMark._make, _all(_SCHEMA, schemas))),
         _text(notes.get(_FORM)),
         frozenset(map(ChangelogId._make, _all(_CHANGELOG_ID, notes.get(_CHANGELOG_IDS, b"")))),
+        LogPoint(*_LOG_POINT.unpack(point)) if len(point) == _LOG_POINT.size else None,
     )
 
 

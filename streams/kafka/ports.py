@@ -24,6 +24,7 @@ from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.client_statistics import ClientStatistics
+from streams.kafka.offset_metadata import LogPoint
 
 MOST_RECORD_BYTES = 1_048_576
 """The default limit of a record, with all that it takes in a batch: Kafka's ``max.request.size``. librdkafka's own
@@ -104,6 +105,16 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+class TopicState(NamedTuple):
+    """A topic as it is now, by which it can be distinguished from what it was."""
+
+    id: str
+    """Its id, as Kafka's tools print it."""
+    leader_epochs: Mapping[int, int]
+    """The epoch of the leader of each partition; it is one more with each election. Empty where the cluster gives none.
+    """
+
+
 class MessageError(Protocol):
     """An error or event that a message carries in place of a record."""
 
@@ -126,6 +137,10 @@ class Message(Protocol):
     def key(self) -> bytes | None: ...
 
     def value(self) -> bytes | None: ...
+
+    def leader_epoch(self) -> int | None:
+        """Returns the epoch of the leader that appended the record; ``None`` where the broker gives none."""
+        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Returns ``(type, ms)``: type 0 not available (ms is then -1), 1 create time, 2 log append time (KIP-32)."""
@@ -427,6 +442,26 @@ class Admin(Protocol):
         one request.
 
         :raises RetryableError: if no broker answers.
+        """
+        ...
+
+    def topic_states(self, names: Collection[str]) -> dict[str, TopicState]:
+        """Returns the ids of topics as :meth:`topic_ids` does, with the epochs of their leaders. It takes one request.
+
+        :raises RetryableError: if no broker answers.
+        """
+        ...
+
+    def divergences(
+        self, points: Collection[tuple[TopicPartition, LogPoint]]
+    ) -> dict[tuple[TopicPartition, LogPoint], int]:
+        """Returns the points that are not in their logs any more, each with the offset from which on its log is another
+        one: the log was truncated there, and may have grown again since (KIP-320). It takes one request to each leader.
+
+        A point of which the brokers cannot tell is left out.
+
+        :raises RetryableError: if not all leaders answer.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
         """
         ...
 

@@ -60,6 +60,7 @@ ADMIN_READS = frozenset(
     {
         "close",
         "describe_group",
+        "divergences",
         "group_members",
         "group_offsets",
         "group_protocols",
@@ -69,6 +70,7 @@ ADMIN_READS = frozenset(
         "open_transactions",
         "topic_ids",
         "topic_settings",
+        "topic_states",
         "topics",
     }
 )

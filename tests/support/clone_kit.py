@@ -136,6 +136,7 @@ class KilledClients:
             *("init_transactions", "begin_transaction", "produce", "flush", "send_offsets", "commit_transaction"),
             *("abort_transaction", "topics", "topic_ids", "topic_settings", "create_topics", "group_members"),
             *("log_ends", "delete_group", "group_metadata", "delete_topics", "group_offsets", "offsets_for_time"),
+            *("topic_states", "divergences"),
             *("describe_group", "groups", "fence_producer", "open_transactions", "add_partitions", "remove_members"),
         )
     )

@@ -27,6 +27,7 @@ from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.consuming.group_offsets import GroupReader
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.wire.cluster_queries import ClusterQueries
 
 T = TypeVar("T")
@@ -187,6 +188,23 @@ class ConfluentAdmin:
         return self._ask(
             what, lambda queries, limit_s: queries.topic_ids(names, limit_s), lambda: self._ids_by_client(names)
         )
+
+    def topic_states(self, names: Collection[str]) -> dict[str, ports.TopicState]:
+        if not names:
+            return {}
+        return self._ask(
+            "describe topics",
+            lambda queries, limit_s: queries.topic_states(names, limit_s),
+            lambda: {name: ports.TopicState(id_, {}) for name, id_ in self._ids_by_client(names).items()},
+        )
+
+    def divergences(
+        self, points: Collection[tuple[TopicPartition, LogPoint]]
+    ) -> dict[tuple[TopicPartition, LogPoint], int]:
+        if not points:
+            return {}
+        # The client has no such request: where only it can log in, nothing is compared.
+        return self._ask("look up leader epochs", lambda queries, limit_s: queries.divergences(points, limit_s), dict)
 
     @mapping("describe topics")
     def _ids_by_client(self, names: Collection[str]) -> dict[str, str]:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka import ports
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.streams_group import STATIC_LEAVE_EPOCH
 from streams.kafka.wire import consumer_groups, error_codes, messages
 from streams.kafka.wire.api import Api
@@ -61,6 +62,8 @@ class ConsumerAssignment:
         return frozenset(TopicPartition(one.topic, number) for one in self.assigned for number in one.partitions)
 
 
+A = TypeVar("A")
+F = TypeVar("F")
 Q = TypeVar("Q")
 R = TypeVar("R", bound=CoordinatorAnswer)
 D = TypeVar(
@@ -84,6 +87,22 @@ _NO_RIGHT = (
     error_codes.CLUSTER_AUTHORIZATION_FAILED,
     error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+
+
+class _EpochEnd(NamedTuple):
+    """The end of an epoch in a log, as its leader says."""
+
+    epoch: int
+    """The largest one up to that which was asked for; -1 if the leader knows none."""
+    offset: int
+    of_leader: int
+    """The epoch of the leader itself; -1 if it is not known."""
+
+
+_AskLeader = Callable[
+    [Mapping[TopicPartition, A], Mapping[TopicPartition, int], dict[TopicPartition, F], Connection, Deadline], None
+]
+"""Asks one leader: ``(what is asked of each partition, epochs of leaders, what was found, connection, deadline)``."""
 
 
 class ClusterQueries:
@@ -138,15 +157,47 @@ class ClusterQueries:
         :param isolation: which records count: with :data:`READ_COMMITTED`, those up to the first open transaction.
         :param waits: whether the time is used up where no broker can be asked at all; else the error comes at once.
         """
+        return self._of_leaders(partial(_ask_offsets, isolation), times, timeout_s, waits=waits)
+
+    def divergences(
+        self, points: Collection[tuple[TopicPartition, LogPoint]], timeout_s: float
+    ) -> dict[tuple[TopicPartition, LogPoint], int]:
+        """Returns the points that are not in their logs any more, with the offset from which on each log is another
+        one. Errors are those of :meth:`log_ends`.
+
+        A point of an epoch that the leader does not know is left out, unless all leaders of now are of earlier epochs:
+        then the cluster was restored from older copies, and the log differs from its beginning.
+        """
+        found: dict[tuple[TopicPartition, LogPoint], int] = {}
+        left = set(points)
+        while left:  # a request has one epoch for each partition, and few partitions have two points
+            asked = dict(left)
+            left.difference_update(asked.items())
+            epochs = {partition: point.leader_epoch for partition, point in asked.items()}
+            for partition, (epoch, end, now) in self._of_leaders(_ask_epochs, epochs, timeout_s).items():
+                point = asked[partition]
+                if epoch >= 0 and end <= point.offset:
+                    found[partition, point] = end
+                elif epoch < 0 <= now < point.leader_epoch:
+                    found[partition, point] = 0
+        return found
+
+    def _of_leaders(
+        self, ask: _AskLeader[A, F], wanted: Mapping[TopicPartition, A], timeout_s: float, *, waits: bool = True
+    ) -> dict[TopicPartition, F]:
+        """Returns what the leaders of now say about partitions.
+
+        :param ask: asks one leader, and adds what it says of partitions.
+        """
         deadline = Deadline(timeout_s, self._clock)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, F] = {}
         while True:
-            missing = {name: time for name, time in times.items() if name not in found}
+            missing = {name: one for name, one in wanted.items() if name not in found}
             asked = False
             try:
                 metadata = self._metadata({name.topic for name in missing}, deadline)
                 asked = True
-                self._ask_leaders(metadata, missing, isolation, found, deadline)
+                self._ask_leaders(ask, metadata, missing, found, deadline)
                 return found
             except ports.UnknownPartitionError:
                 raise
@@ -157,22 +208,23 @@ class ClusterQueries:
 
     def _ask_leaders(
         self,
+        ask: _AskLeader[A, F],
         metadata: messages.MetadataResponse,
-        times: Mapping[TopicPartition, int],
-        isolation: int,
-        found: dict[TopicPartition, int],
+        wanted: Mapping[TopicPartition, A],
+        found: dict[TopicPartition, F],
         deadline: Deadline,
     ) -> None:
-        """Adds offsets to those that were found, as far as the leaders of now answer.
+        """Adds to what was found, as far as the leaders of now answer.
 
         :raises RetryableError: if one of them does not.
         """
-        leaders, failure = _leaders(times, metadata)
+        leaders, failure = _leaders(wanted, metadata)
         for left, (address, led) in zip(range(len(leaders), 0, -1), leaders.items(), strict=True):
             part = deadline.share(left)
             try:
-                wanted = {name: times[name] for name in led}
-                self._connections.ask(address, part, partial(_ask_offsets, wanted, isolation, found))
+                of_leader = {name: wanted[name] for name in led}
+                epochs = _epochs(metadata)
+                self._connections.ask(address, part, partial(ask, of_leader, epochs, found))
             except RetryableError as error:
                 failure = failure or error
         if failure is not None:
@@ -187,6 +239,10 @@ class ClusterQueries:
 
         :raises RetryableError: if no broker answers within the time.
         """
+        return {name: state.id for name, state in self.topic_states(names, timeout_s).items()}
+
+    def topic_states(self, names: Collection[str], timeout_s: float) -> dict[str, ports.TopicState]:
+        """Returns the same, with the epochs of the leaders of now; errors are those of :meth:`topic_ids`."""
         deadline = Deadline(timeout_s, self._clock)
         while True:
             try:
@@ -196,7 +252,9 @@ class ClusterQueries:
                     if topic.error_code not in (error_codes.NONE, *_NOT_SHOWN):
                         raise _not_described(topic)
                     if topic.name is not None and topic.topic_id != _NO_ID and topic.error_code == error_codes.NONE:
-                        found[topic.name] = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+                        id_ = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+                        epochs = {one.partition_index: one.leader_epoch for one in topic.partitions}
+                        found[topic.name] = ports.TopicState(id_, {n: e for n, e in epochs.items() if e >= 0})
                 return found
             except RetryableError as error:
                 failure = error
@@ -409,9 +467,44 @@ def _metadata_request(topics: Iterable[str]) -> messages.MetadataRequest:
     return messages.MetadataRequest(names, False, False)
 
 
+def _epochs(metadata: messages.MetadataResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name or "", one.partition_index): one.leader_epoch
+        for topic in metadata.topics
+        for one in topic.partitions
+    }
+
+
+def _ask_epochs(
+    wanted: Mapping[TopicPartition, int],
+    of_leaders: Mapping[TopicPartition, int],
+    found: dict[TopicPartition, _EpochEnd],
+    leader: Connection,
+    deadline: Deadline,
+) -> None:
+    topics: dict[str, list[messages.EpochEndPartition]] = {}
+    for (topic, number), epoch in wanted.items():
+        topics.setdefault(topic, []).append(messages.EpochEndPartition(number, _NO_EPOCH, epoch))
+    request = messages.OffsetForLeaderEpochRequest(
+        -1, tuple(messages.EpochEndTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
+    )
+    failure: StreamsError | None = None
+    for answered in leader.call(messages.OFFSET_FOR_LEADER_EPOCH, request, deadline).topics:
+        for one in answered.partitions:
+            name = TopicPartition(answered.topic, one.partition)
+            if one.error_code == error_codes.NONE:
+                found[name] = _EpochEnd(one.leader_epoch, one.end_offset, of_leaders[name])
+            else:
+                what, right = f"the leader epochs of {name} cannot be looked up", f"DESCRIBE on topic {name.topic!r}"
+                failure = _refusal(what, one.error_code, right, **name._asdict())
+    if failure is not None:
+        raise failure
+
+
 def _ask_offsets(
-    times: Mapping[TopicPartition, int],
     isolation: int,
+    times: Mapping[TopicPartition, int],
+    of_leaders: Mapping[TopicPartition, int],
     found: dict[TopicPartition, int],
     leader: Connection,
     deadline: Deadline,

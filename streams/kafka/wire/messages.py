@@ -381,6 +381,50 @@ class ListOffsetsResponse:
 
 
 @dataclass(frozen=True)
+class EpochEndPartition:
+    partition: Int32
+    current_leader_epoch: Int32
+    """The epoch of the leader that is known; -1 asks the one of now."""
+    leader_epoch: Int32
+    """The epoch whose end is asked for."""
+
+
+@dataclass(frozen=True)
+class EpochEndTopic:
+    topic: str
+    partitions: tuple[EpochEndPartition, ...]
+
+
+@dataclass(frozen=True)
+class OffsetForLeaderEpochRequest:
+    replica_id: Int32
+    """-1 for a client."""
+    topics: tuple[EpochEndTopic, ...]
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    error_code: Int16
+    partition: Int32
+    leader_epoch: Int32
+    """The largest epoch in the log up to the one that was asked for; -1 if the leader knows none."""
+    end_offset: Int64
+    """The offset after its last record."""
+
+
+@dataclass(frozen=True)
+class EpochEndsOfTopic:
+    topic: str
+    partitions: Annotated[tuple[EpochEnd, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class OffsetForLeaderEpochResponse:
+    throttle_time_ms: Int32
+    topics: Annotated[tuple[EpochEndsOfTopic, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
 class ListTransactionsRequest:
     state_filters: tuple[str, ...]
     producer_id_filters: tuple[Int64, ...]
@@ -544,6 +588,17 @@ LIST_OFFSETS = Api(
     request=ListOffsetsRequest,
     response=ListOffsetsResponse,
     needs="2.1",
+    most_answer_bytes=16 * 1024 * 1024,
+)
+OFFSET_FOR_LEADER_EPOCH = Api(
+    name="OffsetForLeaderEpoch",
+    key=23,
+    lowest=3,
+    highest=4,
+    flexible_from=4,
+    request=OffsetForLeaderEpochRequest,
+    response=OffsetForLeaderEpochResponse,
+    needs="2.3",
     most_answer_bytes=16 * 1024 * 1024,
 )
 LIST_TRANSACTIONS = Api(

@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka import ports
+from streams.kafka.offset_metadata import LogPoint
 from streams.testing.broker.broker import EmbeddedBroker
+from streams.testing.broker.partition_log import PartitionLog
 
 
 class EmbeddedAdmin:
@@ -25,11 +27,38 @@ class EmbeddedAdmin:
             }
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        return {name: state.id for name, state in self.topic_states(names).items()}
+
+    def topic_states(self, names: Collection[str]) -> dict[str, ports.TopicState]:
         with self._broker.lock:
             if not self._broker.gives_ids:
                 return {}
             found = ((name, self._broker.topics.get(name)) for name in names)
-            return {name: topic.id for name, topic in found if topic is not None and topic.id is not None}
+            return {
+                name: ports.TopicState(topic.id, {log.partition: log.leader_epoch for log in topic.partitions})
+                for name, topic in found
+                if topic is not None and topic.id is not None
+            }
+
+    def divergences(
+        self, points: Collection[tuple[TopicPartition, LogPoint]]
+    ) -> dict[tuple[TopicPartition, LogPoint], int]:
+        found = {}
+        with self._broker.lock:
+            for partition, point in points:
+                log = self._log(partition)
+                epoch, end = log.epoch_end(point.leader_epoch)
+                if epoch < 0:  # the leader is of an earlier epoch than the point: all logs are older copies
+                    found[partition, point] = 0
+                elif end <= point.offset:
+                    found[partition, point] = end
+        return found
+
+    def _log(self, partition: TopicPartition) -> PartitionLog:
+        try:
+            return self._broker.log(partition)
+        except StreamsError as error:
+            raise ports.UnknownPartitionError(error.message, **error.place()) from error
 
     def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         with self._broker.lock:
@@ -159,17 +188,11 @@ class EmbeddedAdmin:
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:
-            try:
-                return {partition: self._broker.log(partition).end_offset for partition in partitions}
-            except StreamsError as error:
-                raise ports.UnknownPartitionError(error.message, **error.place()) from error
+            return {partition: self._log(partition).end_offset for partition in partitions}
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         with self._broker.lock:
-            try:
-                logs = {partition: self._broker.log(partition) for partition in times}
-            except StreamsError as error:
-                raise ports.UnknownPartitionError(error.message, **error.place()) from error
+            logs = {partition: self._log(partition) for partition in times}
             found = {name: log.offset_for_time(times[name], False) for name, log in logs.items()}
             return {name: offset for name, offset in found.items() if offset < logs[name].end_offset}
 

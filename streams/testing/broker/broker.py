@@ -217,6 +217,25 @@ class EmbeddedBroker:
         with self.lock:
             self.topic(topic).refuse(error_name)
 
+    def elect(self, partition: TopicPartition) -> None:
+        """Gives a partition another leader, which has all of its records.
+
+        :raises StreamsError: if there is no such partition.
+        """
+        with self.lock:
+            self.log(partition).elect()
+            self.changes.notify()
+
+    def lose_records(self, partition: TopicPartition, offset: int) -> None:
+        """Gives a partition a leader that lacks the records from an offset on: an unclean election, or a broker with
+        an older copy of its disk. The next records get their offsets.
+
+        :raises StreamsError: if there is no such partition.
+        """
+        with self.lock:
+            self.log(partition).lose_from(offset)
+            self.changes.notify()
+
     def accept(self, topic: str) -> None:
         """Takes records for the topic again.
 

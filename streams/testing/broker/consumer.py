@@ -52,8 +52,8 @@ class FetchSettings:
 class Fetch:
     """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call."""
 
-    __slots__ = ("_broker", "_eof_at", "_log", "_settings", "_topic", "_unknown", "moved", "partition", "paused",
-                 "position", "stopped")  # fmt: skip
+    __slots__ = ("_broker", "_eof_at", "_leader", "_log", "_read", "_settings", "_topic", "_unknown", "moved",
+                 "partition", "paused", "position", "stopped")  # fmt: skip
 
     def __init__(self, broker: EmbeddedBroker, partition: TopicPartition, settings: FetchSettings) -> None:
         self._broker = broker
@@ -69,6 +69,7 @@ class Fetch:
     def seek(self, offset: int) -> None:
         """Reads on from an offset, or from an end of the log as it is now."""
         self.position = offset
+        self._leader = self._read = -1
         self.moved = False
         self._eof_at = -1
         self.stopped = False
@@ -86,12 +87,16 @@ class Fetch:
             log = self._log
             assert log is not None
             self._resolve()
+        if log.leader_epoch != self._leader and (event := self._validate(log)) is not None:
+            return [event]
         position, settings = self.position, self._settings
         limit = log.last_stable_offset if settings.committed else log.end_offset
         messages: list[Any] = []
         if log.start_offset <= position < limit:
             messages[:], self.position = log.read(position, count, settings.committed)
             self.moved = True
+            if messages:
+                self._read = messages[-1].epoch
         elif not log.start_offset <= position <= log.end_offset:
             return self._reset(log, count)
         if settings.reports_eof and self.position == limit != self._eof_at and len(messages) < count:
@@ -99,6 +104,21 @@ class Fetch:
             reason = f"the end of the partition was reached at offset {limit}"
             messages.append(self._event("_PARTITION_EOF", limit, reason))
         return messages
+
+    def _validate(self, log: PartitionLog) -> PartitionEvent | None:
+        """Compares the position with the log of a new leader, as librdkafka does if it has read a record: where the log
+        was truncated before the position, it goes back to there, or reports it and stops (KIP-320)."""
+        self._leader = log.leader_epoch
+        end = log.epoch_end(self._read)[1] if self._read >= 0 else self.position
+        if end >= self.position:
+            return None
+        if self._settings.reset_to is not None:
+            self.seek(max(end, log.start_offset))
+            self._leader = log.leader_epoch
+            return None
+        self.stopped = True
+        reason = f"the log of {self.partition} was truncated at offset {end}, before the position {self.position}"
+        return self._event("_LOG_TRUNCATION", self.position, reason)
 
     @property
     def log_end(self) -> int | None:

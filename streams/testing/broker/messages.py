@@ -23,6 +23,7 @@ ERROR_CODES = {
     "_DESTROY_BROKER": -137,
     "_STATE": -172,
     "_AUTO_OFFSET_RESET": -140,
+    "_LOG_TRUNCATION": -139,
     "_TRANSPORT": -195,
     "_ALL_BROKERS_DOWN": -187,
     "_TIMED_OUT": -185,
@@ -85,10 +86,11 @@ class ErrorInfo:
 class LogRecord:
     """A produced and, later, consumed record.
 
-    ``log_offset`` and ``stamp`` (type and ms) are set by the broker when it appends the record.
+    ``log_offset``, ``epoch`` (that of the leader) and ``stamp`` (type and ms) are set by the broker when it appends the
+    record.
     """
 
-    __slots__ = ("_headers", "_key", "_partition", "_topic", "_value", "log_offset", "stamp")
+    __slots__ = ("_headers", "_key", "_partition", "_topic", "_value", "epoch", "log_offset", "stamp")
 
     def __init__(
         self,
@@ -106,6 +108,7 @@ class LogRecord:
         self._headers = headers
         self.stamp = stamp
         self.log_offset = -1
+        self.epoch = -1
 
     def topic(self) -> str:
         return self._topic
@@ -121,6 +124,9 @@ class LogRecord:
 
     def value(self) -> bytes | None:
         return self._value
+
+    def leader_epoch(self) -> int | None:
+        return None if self.epoch < 0 else self.epoch
 
     def timestamp(self) -> tuple[int, int]:
         return self.stamp
@@ -176,6 +182,9 @@ class PartitionEvent:
 
     def value(self) -> bytes | None:
         return self._error.str().encode()
+
+    def leader_epoch(self) -> None:
+        return None
 
     def timestamp(self) -> tuple[int, int]:
         return (0, -1)

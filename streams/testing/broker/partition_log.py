@@ -1,20 +1,37 @@
 """One partition: records by offset, the open transactions over them, and what is deleted.
 
-Offsets are never reused. A transaction's marker takes an offset and is not stored, so that a log with markers, like a
-compacted one, has gaps. Aborted records stay in the log, known by their offsets, for consumers that read uncommitted.
-Nothing here takes a lock: the broker holds its own around every call.
+Offsets are reused only after `lose_from`: the election of a leader that lacks the end of the log (KIP-101). A
+transaction's marker takes an offset and is not stored, so that a log with markers, like a compacted one, has gaps.
+Aborted records stay in the log, known by their offsets, for consumers that read uncommitted. Nothing here takes a lock:
+the broker holds its own around every call.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from streams.testing.broker.messages import LogRecord
 from streams.testing.broker.segments import LogSegments
 
 _offset_of = attrgetter("log_offset")
+_epoch_of = itemgetter(0)
+
+
+class _Epoch(NamedTuple):
+    """A leader of the partition, by its epoch, and the offset of its first record."""
+
+    epoch: int
+    start: int
+
+
+class _Ended(NamedTuple):
+    """A transaction that has ended in the partition: its first record, and its marker."""
+
+    first: int
+    marker: int
 
 
 class PartitionLog:
@@ -22,6 +39,8 @@ class PartitionLog:
 
     __slots__ = (
         "_aborted",
+        "_ended",
+        "_epochs",
         "_gapless",
         "_last_aborted",
         "_open",
@@ -48,14 +67,19 @@ class PartitionLog:
         self._open: dict[int, list[LogRecord]] = {}
         self._aborted: set[int] = set()
         self._last_aborted = -1
+        self._ended: list[_Ended] = []
+        self._epochs = [_Epoch(0, 0)]
+        """The leaders that have written records or are to write the next one, in their order."""
         self._tombstones_go_ms: dict[int, int] = {}
         """The time at which a tombstone that was kept by a compaction may be removed, by its offset (KIP-534)."""
 
     def append(self, batch: Sequence[LogRecord], producer_id: int | None = None) -> None:
         """Gives the records the next offsets; with a producer id they are part of that producer's open transaction."""
         self.segments.add(self.end_offset, batch)
+        epoch = self.leader_epoch
         for offset, record in enumerate(batch, self.end_offset):
             record.log_offset = offset
+            record.epoch = epoch
         self._records += batch
         self.end_offset += len(batch)
         if producer_id is not None:
@@ -65,14 +89,69 @@ class PartitionLog:
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Writes the marker that ends the producer's transaction in this partition."""
-        records = self._open.pop(producer_id)
-        if not committed:
+        records = self._open.pop(producer_id, [])
+        if records:
+            self._ended.append(_Ended(records[0].log_offset, self.end_offset))
+        if records and not committed:
             self._aborted.update(map(_offset_of, records))
             self._last_aborted = max(self._last_aborted, records[-1].log_offset)
         self.end_offset += 1
         self._gapless = False
         stable = min((run[0].log_offset for run in self._open.values()), default=self.end_offset)
         self.last_stable_offset = max(self.start_offset, stable)
+
+    # ------------------------------------------------------------------ leaders
+
+    @property
+    def leader_epoch(self) -> int:
+        """The number of the present leader, one more with each election."""
+        return self._epochs[-1].epoch
+
+    def elect(self) -> None:
+        """Gives the partition another leader that has the whole log."""
+        epoch = self.leader_epoch + 1
+        while self._epochs and self._epochs[-1].start >= self.end_offset:
+            del self._epochs[-1]
+        self._epochs.append(_Epoch(epoch, self.end_offset))
+
+    def lose_from(self, offset: int) -> None:
+        """Gives the partition a leader that lacks the records from an offset on, which the next records get again.
+
+        That is what an unclean election does, or a broker whose disk is an older copy. Here the leader also lacks the
+        first records of a transaction whose marker it lacks, because nothing would ever end that transaction.
+        """
+        offset = max(offset, self.start_offset)
+        while (first := min((one.first for one in self._ended if one.first < offset <= one.marker), default=-1)) >= 0:
+            offset = max(first, self.start_offset)
+        epoch = self.leader_epoch + 1
+        if offset < self.end_offset:
+            del self._records[self._index(offset) :]
+            self.end_offset = offset
+            self._ended = [one for one in self._ended if one.marker < offset]
+            for producer_id, run in list(self._open.items()):
+                run[:] = [record for record in run if record.log_offset < offset]
+                if not run:
+                    del self._open[producer_id]
+            self.last_stable_offset = min((run[0].log_offset for run in self._open.values()), default=offset)
+            self._last_aborted = min(self._last_aborted, offset - 1)
+            self.segments.ends_at(offset, self._records)
+            self._records_removed()
+        while self._epochs and self._epochs[-1].start >= offset:
+            del self._epochs[-1]
+        self._epochs.append(_Epoch(epoch, self.end_offset))
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """Returns the largest epoch in the log up to one, and the offset after its last record (OffsetForLeaderEpoch);
+        -1 and -1 for an epoch that is to come."""
+        if epoch > self.leader_epoch:
+            return -1, -1
+        index = bisect_right(self._epochs, epoch, key=_epoch_of)
+        if index == 0:
+            return epoch, self._epochs[0].start
+        end = self._epochs[index].start if index < len(self._epochs) else self.end_offset
+        return self._epochs[index - 1].epoch, end
+
+    # ------------------------------------------------------------------ reading
 
     def limit(self, committed: bool) -> int:
         """Returns the offset at which a consumer of this isolation level stops."""

@@ -15,6 +15,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka import ports
 from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.headers import UnsendableHeaders, sendable
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker.messages import PARTITION_EOF, as_bytes
 from streams.testing.broker.producer import EmbeddedProducer
@@ -299,6 +300,14 @@ class RemoteAdmin(_RemoteClient):
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
         return self._call("topic_ids", list(names))  # type: ignore[no-any-return]
+
+    def topic_states(self, names: Collection[str]) -> dict[str, ports.TopicState]:
+        return self._call("topic_states", list(names))  # type: ignore[no-any-return]
+
+    def divergences(
+        self, points: Collection[tuple[TopicPartition, LogPoint]]
+    ) -> dict[tuple[TopicPartition, LogPoint], int]:
+        return self._call("divergences", list(points))  # type: ignore[no-any-return]
 
     def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         return self._call("topic_settings", list(names))  # type: ignore[no-any-return]

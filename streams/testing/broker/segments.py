@@ -103,6 +103,21 @@ class LogSegments:
         while len(self._all) > 1 and self._all[1].base_offset <= offset:
             del self._all[0]
 
+    def ends_at(self, offset: int, records: Iterable[LogRecord]) -> None:
+        """Removes what is at or after an offset, to which the end of the log has gone back.
+
+        :param records: those that are left, in order.
+        """
+        while len(self._all) > 1 and self._all[-1].base_offset >= offset:
+            del self._all[-1]
+        active = self._all[-1]
+        left = [record for record in records if record.log_offset >= active.base_offset]
+        self._all[-1] = Segment(min(active.base_offset, offset))
+        for record in left:
+            self._all[-1].size += BATCH_OVERHEAD + record_bytes(record)
+            self._all[-1].largest_timestamp = max(self._all[-1].largest_timestamp, record.stamp[1])
+        self._all[-1].first_timestamp = active.first_timestamp if left else -1
+
     def start_over(self, offset: int) -> None:
         """Removes all segments, the newest one too."""
         self._all = [Segment(offset)]

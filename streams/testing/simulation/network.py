@@ -27,10 +27,10 @@ UNKNOWN_ERROR = "an error that is not known"
 ERRORS: Mapping[str, tuple[str, ...]] = {
     "FENCED_LEADER_EPOCH": _OF_LEADERS,
     "NOT_COORDINATOR": _OF_COORDINATORS,
-    "_DESTROY_BROKER": (*_OF_LEADERS, *_OF_COORDINATORS, "topic_ids"),
+    "_DESTROY_BROKER": (*_OF_LEADERS, *_OF_COORDINATORS, "topic_states"),
     "_DESTROY": (*_OF_LEADERS, "committed", "commit"),
     "_STATE": (*_TRANSACTIONS, "committed", "commit", "end_offsets"),
-    UNKNOWN_ERROR: (*_OF_LEADERS, *_OF_COORDINATORS, "topic_ids", *_TRANSACTIONS),
+    UNKNOWN_ERROR: (*_OF_LEADERS, *_OF_COORDINATORS, "topic_states", *_TRANSACTIONS),
 }
 """The errors of clients that a call may meet around a pause of a broker, by the client's names."""
 
