@@ -27,7 +27,14 @@ REBUILT = b"streams.rebuilt/"
 PASSED = b"streams.passed/"
 """The prefix of the keys of stores that are filled from a later record than the first one of their changelogs."""
 
+LEADER_EPOCH = b"streams.leader-epoch/"
+"""The prefix of the keys of the records of changelogs that a store stands for, with the epochs of their leaders."""
+
 _OFFSET = struct.Struct(">q")
+_POINT = struct.Struct(">qi")
+
+write_point = _POINT.pack
+"""The row of a record of a changelog: its offset, and the epoch of a leader that had it in its log."""
 
 write_offset = _OFFSET.pack
 """An offset's row."""
@@ -47,6 +54,22 @@ def topic_id_key(topic: str, rows: bytes = b"") -> bytes:
     :param rows: what the keys of these offsets start with, in front of the topic.
     """
     return TOPIC_ID + rows + topic.encode()
+
+
+def point_key(topic: str, rows: bytes = b"") -> bytes:
+    """The key of the record of a changelog that says which log the offset is of.
+
+    :param rows: what the key of the offset starts with, in front of the topic.
+    """
+    return LEADER_EPOCH + rows + topic.encode()
+
+
+def read_point(row: bytes | None) -> tuple[int, int] | None:
+    """The offset and the leader epoch in a row; ``None`` if there is none, or if the row is damaged."""
+    if row is None or len(row) != _POINT.size:
+        return None
+    offset, epoch = _POINT.unpack(row)
+    return offset, epoch
 
 
 def complete_at_key(topic: str) -> bytes:

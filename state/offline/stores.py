@@ -11,7 +11,16 @@ from itertools import islice
 from processor_api.errors import DamagedStateError, RetryableError, StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
-from state.formats.offsets import COMPLETE_AT, PASSED, REBUILT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
+from state.formats.offsets import (
+    COMPLETE_AT,
+    LEADER_EPOCH,
+    PASSED,
+    REBUILT,
+    SCHEMAS,
+    TOPIC_ID,
+    read_offset,
+    schemas_key,
+)
 from state.registry.kinds import KINDS, family_reader
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
@@ -46,7 +55,7 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     return None
 
 
-BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS, REBUILT, PASSED)
+BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS, REBUILT, PASSED, LEADER_EPOCH)
 """The prefixes of rows that say something about offsets, named by the topic, or about the rows of a store."""
 COUNTED = 10_000
 """The largest number of entries that is counted; more are estimated."""

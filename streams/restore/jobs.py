@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from processor_api.task_id import TaskId, TopicPartition
 from state.engine.port import OFFSETS, Batch, Engine
-from state.formats.offsets import write_offset
+from state.formats.offsets import write_offset, write_point
 from state.write_buffer.store_kind import Restore
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 
@@ -31,6 +31,8 @@ class RestoreProgress:
     started_at: float = 0.0
     lost: bool = False
     """Whether the client has stopped reading, because the position is outside of the changelog."""
+    diverged: bool = False
+    """Whether it has stopped because records that were read are not in the changelog any more."""
     failing_since: float | None = None
     """When the client began to report errors, if no record has come since."""
     last_error: str = ""
@@ -61,6 +63,9 @@ class RestoreJob:
     """Offset to reach."""
     offset_key: bytes
     """The key under which the engine keeps the offset of the last record that the store holds."""
+    point_key: bytes = b""
+    """The key under which the engine keeps a record that the changelog had, with the epoch of its leader; empty where
+    it keeps none."""
     from_source: bool = False
     """Whether a source topic serves as the changelog: records in it without a key are not for the store."""
     is_enough: Callable[[], bool] = _always
@@ -93,7 +98,11 @@ class RestoreJob:
         if ZERO_SENT in stamps and not self.from_source:
             stamps, headers = as_written(stamps, headers)
         self.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
-        batch.put(self.offset_key, write_offset(last), self.engine.family(OFFSETS).handle)
+        handle = self.engine.family(OFFSETS).handle
+        batch.put(self.offset_key, write_offset(last), handle)
+        # A broker that gives no epochs leaves the earlier record, which the changelog has as well.
+        if self.point_key and messages and (epoch := messages[-1].leader_epoch()) is not None:
+            batch.put(self.point_key, write_point(messages[-1].offset(), epoch), handle)
         return RestoredBatch(batch, last, len(messages))
 
     def place(self) -> dict[str, Any]:

@@ -342,7 +342,14 @@ def _as_loaded(topic: _ReadTopic, partition: int) -> str:
     skip = noted.skip and noted.skip._replace(until_offset=topic.place_of(partition, noted.skip.until_offset))
     nothing: frozenset[Any] = frozenset()
     return replace(
-        noted, topic_id=None, changelogs=nothing, changelog_ids=nothing, handed_over=None, handover=None, skip=skip
+        noted,
+        topic_id=None,
+        changelogs=nothing,
+        changelog_ids=nothing,
+        handed_over=None,
+        handover=None,
+        skip=skip,
+        point=None,
     ).encode()
 
 

@@ -474,6 +474,7 @@ class Clone:
                 changelogs=frozenset(map(changelog_mark, filled)),
                 changelog_ids=frozenset(),
                 handed_over=plan.note,
+                point=None,
             )
             found[one.target] = OffsetAndMetadata(bases.get(one.target, former.offset), metadata.encode())
         return found

@@ -120,13 +120,15 @@ class Changelog:
     :param end: offset that the next record gets.
     """
 
-    __slots__ = ("_committed", "_end", "held", "log", "log_many", "partition", "sent", "topic")
+    __slots__ = ("_committed", "_end", "applied", "held", "log", "log_many", "partition", "sent", "topic")
 
     def __init__(self, topic: str, partition: int, end: int = 0) -> None:
         self.topic = topic
         self.partition = partition
         self._end = end
         self._committed = 0
+        self.applied = end - 1
+        """The offset of the last record that is in the engine of the store too."""
         self.sent = 0
         self.held: list[tuple[bytes, bytes | None, int, HeaderList | None]] | None = None
         """Records that wait until what was sent before them has arrived; ``None`` if records are sent at once."""

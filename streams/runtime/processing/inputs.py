@@ -26,7 +26,7 @@ from processor_api.timestamps import (
 )
 from processor_api.user_code.durations import LAST_MS, whole_ms
 from state.row_format.record_context import message_bytes
-from streams.kafka.offset_metadata import SkipRule
+from streams.kafka.offset_metadata import LogPoint, SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
@@ -286,6 +286,45 @@ def quiet_in_words(partition: str, time_ms: int | None, read_ms: int | None) -> 
     return f"{partition} has had no record later{later}{read}"
 
 
+class ReadEpochs:
+    """Knows the leader epochs of the records that were read of an input partition."""
+
+    __slots__ = ("_last", "_runs")
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._runs: list[LogPoint] = []
+        """The first record of each leader, from that of the last processed record on."""
+
+    def begin(self, point: LogPoint | None) -> None:
+        """Begins again, after the record that was committed."""
+        self._last, self._runs = (-1, []) if point is None else (point.offset, [point])
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Takes a batch, whose records are mostly of the leader of those before them."""
+        first, last = messages[0], messages[-1]
+        known = self._runs[-1].leader_epoch if self._runs else None
+        if not first.leader_epoch() == last.leader_epoch() == known:
+            for message in messages:
+                epoch = message.leader_epoch()
+                if epoch is None:
+                    self.begin(None)  # the broker gives none: nothing is known of later records
+                elif epoch != known:
+                    self._runs.append(LogPoint(message.offset(), epoch))
+                known = epoch
+        self._last = last.offset()
+
+    def before(self, position: int) -> LogPoint | None:
+        """Returns the last record that was read before a position, which never goes back; ``None`` if it is not
+        known."""
+        runs = self._runs
+        while len(runs) > 1 and runs[1].offset < position:
+            del runs[0]
+        if not runs or runs[0].offset >= position:
+            return None
+        return LogPoint(min(position - 1, self._last), runs[0].leader_epoch)
+
+
 class InputQueue:
     """Buffers the messages of one input partition of a task, with how far the task has come in it."""
 
@@ -303,6 +342,7 @@ class InputQueue:
         self.caught_up = False
         """Whether the end of the partition was reached after the last record that was added."""
         self.ends = KnownEnds()
+        self.epochs = ReadEpochs()
         self._size = MeanSize()
         timed = self.messages if source.reads_alone else deque[Any]()
         self.parts = timed, partition, source.read_key, source.read_value, source.forward
@@ -330,6 +370,8 @@ class InputQueue:
         """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
         self.caught_up = False
         self.reader.consumed.add(messages)
+        if messages:
+            self.epochs.add(messages)
         kept = messages if self._skipped is None else self._skipped.others(messages)
         self.messages.extend(kept)
         if kept or not messages or len(self):
@@ -355,6 +397,7 @@ class InputQueue:
     def continue_at(self, offset: int) -> None:
         """Continues at another offset, where nothing is buffered."""
         self.position = self.ends.delivered = offset
+        self.epochs.begin(None)
         self.caught_up = False
 
     def measure(self, messages: Sequence[Any]) -> None:

@@ -174,17 +174,24 @@ def changelog_was_emptied(
 
 
 def changelog_was_replaced(
-    task: TaskId, application: str, store: str, changelog: TopicPartition, why: str, inputs: Iterable[str]
+    task: TaskId,
+    application: str,
+    store: str,
+    changelog: TopicPartition,
+    why: str,
+    inputs: Iterable[str],
+    lost: str = "was deleted and made again",
 ) -> StateError:
-    """Returns the error where a changelog is another topic than the one that held what the committed offsets stand for.
+    """Returns the error where a changelog does not have any more what the committed offsets stand for.
 
     :param why: the reason why the state of this worker cannot take its place.
+    :param lost: what happened to the changelog.
     """
     return _refusal(
         StateError,
         task,
-        f"changelog {str(changelog)!r} was deleted and made again since the last commit, so it lacks what store"
-        f" {store!r} had, and {why}. The store would begin with less than the committed offsets stand for",
+        f"changelog {str(changelog)!r} {lost} since the last commit, so it lacks what store {store!r} had,"
+        f" and {why}. The store would begin with less than the committed offsets stand for",
         "Start the worker that has run the task last, with its state directory: it writes the store into the new"
         f" changelog. Or reset application {application!r} (`streams reset APP`: internal topics, committed offsets,"
         f" local state) to process its input again. To go on with what the new changelog has, {_as_they_are(inputs)}",
@@ -229,6 +236,26 @@ def own_records_were_deleted(task: TaskId, at: TopicPartition, offset: int, begi
         "To go on without them, stop the application and set the group's offset of this partition:"
         f" `streams reset APP --offsets-only --from-file FILE`, with the line {at.topic},{at.partition},{beginning} in"
         " FILE",
+        at,
+        offset,
+    )
+
+
+def records_were_replaced(task: TaskId, at: TopicPartition, offset: int, first: int) -> StreamsError:
+    """Returns the error where an input has other records than those that were read, and the user wants no offset to be
+    chosen.
+
+    :param first: the first offset whose record is another one.
+    """
+    return _refusal(
+        StreamsError,
+        task,
+        f"the log of {str(at)!r} was truncated at offset {first} and has grown again (a leader was elected without the"
+        f" records from there on), so the records before the committed offset {offset} are not those that were"
+        " processed, and the offset reset policy is 'none'",
+        "To read on from the first record that is another one, stop the application and set the group's offset:"
+        " `streams reset APP --offsets-only --from-file FILE`, with the line"
+        f" {at.topic},{at.partition},{first} in FILE",
         at,
         offset,
     )

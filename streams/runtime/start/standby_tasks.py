@@ -29,7 +29,8 @@ from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
-from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of
+from streams.runtime.start.topic_ids import keep_changelog_ids, note_states, topics_of
+from streams.runtime.start.truncated_logs import find_truncated
 from streams.runtime.start.write_back import replaced_changelogs
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
@@ -159,8 +160,7 @@ class StandbyStarts:
 
         :raises StreamsError: if the cluster cannot be asked, or a store cannot be read or written.
         """
-        ids = self._admin.topic_ids(topics_of([task]))
-        task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+        note_states(task, self._admin.topic_states(topics_of([task])))
         committed = self._admin.group_offsets(self._application, task.plan.partitions(task.id.partition))
         if lost := replaced_changelogs(task, committed):
             # What is here may be all that is left of the store, if the task becomes active here.
@@ -170,6 +170,7 @@ class StandbyStarts:
                 task=str(task.id),
             )
         keep_changelog_ids(task)
+        find_truncated([task], {}, self._admin)
         return self.restores.plan_standby(task, committed)
 
 

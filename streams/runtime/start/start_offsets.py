@@ -16,8 +16,9 @@ from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.kafka.ports import Consumer, OffsetAndMetadata, UnknownPartitionError
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.start import start_guard
-from streams.runtime.start.refusals import no_reset_policy
-from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
+from streams.runtime.start.refusals import no_reset_policy, records_were_replaced
+from streams.runtime.start.topic_ids import keep_changelog_ids, note_states, topics_of, with_ids
+from streams.runtime.start.truncated_logs import find_truncated, from_difference
 from streams.runtime.start.waiting_records import with_forms
 from streams.runtime.start.write_back import WriteBack
 from streams.runtime.tasks.assembly import ThreadClients
@@ -131,19 +132,26 @@ class StartOffsets:
         :raises StateError: if a topic was deleted and made again, or committed offsets are gone that stores rely on.
         :raises StreamsError: if the reset policy is "none".
         """
-        ids = self._admin.topic_ids(topics_of(tasks))
+        states = self._admin.topic_states(topics_of(tasks))
+        ids = {topic: state.id for topic, state in states.items()}
         inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
         committed = self._consumer.committed([name for names in inputs.values() for name in names])
         for task in tasks:
             application = task.environment.settings.application_id
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
-            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            note_states(task, states)
             task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
             start_guard.check_complete(application, known, task.id)
             start_guard.check_topics(task.id, known, ids)
             start_guard.check_positions(task, known.keys() | task.absent)
             if self._write_back is not None:
                 committed.update(self._write_back.restore_changelogs(task, known))
+        lost = find_truncated(tasks, committed, self._admin)
+        for task in tasks:  # before the changelogs are checked, which may have lost all of their records
+            known = {name: committed[name] for name in inputs[task.id] if name in committed}
+            for store in [one for one in task.truncated if one not in task.plan.source_changelogs]:
+                if self._write_back is not None and self._write_back.keep(task, store, known) is not None:
+                    del task.truncated[store]
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
             start_guard.check_handed_over(application, tasks, committed)
@@ -151,9 +159,9 @@ class StartOffsets:
             left = start_guard.check_changelogs(application, tasks, committed, consumer, self._consumer.committed)
             start_guard.log_left_out(left)
         for task in tasks:
-            names = inputs[task.id]
-            known = {name: committed[name] for name in names if name in committed}
             keep_changelog_ids(task)
+            names = inputs[task.id]
+            known = self._before_lost(task, {name: committed[name] for name in names if name in committed}, lost)
             yield task, self._with_starts(task, [name for name in names if name not in task.absent], known)
 
     def find_added(self, task: Task, added: Collection[TopicPartition]) -> Starts:
@@ -167,7 +175,22 @@ class StartOffsets:
         task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
         start_guard.check_complete(task.environment.settings.application_id, committed, task.id)
         start_guard.check_topics(task.id, committed, task.topic_ids)
-        return self._with_starts(task, existing, committed)
+        lost = find_truncated([task], committed, self._admin)
+        return self._with_starts(task, existing, self._before_lost(task, committed, lost))
+
+    def _before_lost(self, task: Task, committed: Starts, lost: Mapping[TopicPartition, int]) -> Starts:
+        """Returns committed offsets, earlier ones of inputs whose logs have other records before them now.
+
+        :param lost: the first offset whose record is another one, of each of these.
+        :raises StreamsError: if the reset policy of one is "none".
+        """
+        found = dict(committed)
+        for name, one in committed.items():
+            if (first := lost.get(name)) is not None and first < one.offset:
+                if reset_policy(task.plan, name, self._default).policy == "none":
+                    raise records_were_replaced(task.id, name, one.offset, first)
+                found[name] = from_difference(task, name, one, first)
+        return found
 
     def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:
         """Adds to the committed offsets where partitions without one start, and commits that."""

@@ -21,7 +21,8 @@ from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.task_snapshots import TaskSnapshots
 from streams.runtime.start.passed_records import ChangelogRange, PassedRecords
-from streams.runtime.start.write_back import TRUNCATED, WriteBack
+from streams.runtime.start.truncated_logs import REBUILT
+from streams.runtime.start.write_back import WriteBack
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
@@ -255,14 +256,17 @@ class TaskRestores:
         now = self._clock.time_ms()
         for partition, store in changelogs.items():
             end, stored = ends[partition], self._stored_offset(task, store, ends[partition])
-            is_source = store in task.plan.source_changelogs
+            is_source, is_other = store in task.plan.source_changelogs, store in task.truncated
             if is_source:  # only what was processed (semantics 95)
                 end = _up_to(starts.get(partition), end)
-            elif stored is not None and not beginnings[partition] <= stored + 1 <= end:
-                written = self._written_back(task, store, starts)
+            elif stored is not None and not (is_other or beginnings[partition] <= stored + 1 <= end):
+                written = None if self._write_back is None else self._write_back.keep(task, store, starts)
                 if written is not None:
                     self._changelog_ends[task.id][store] = written
                     continue
+            if is_other:
+                self._forget_truncated(task, store, partition)
+                stored = None
             has_rows = stored is None and task.stores.progress.has_rows(store)
             start, clear = plan_restore(
                 stored, beginnings[partition], end, store, task.id, has_rows=has_rows, is_committed=is_source
@@ -311,12 +315,14 @@ class TaskRestores:
             task.stores.progress.note_passed(store, start.least_time)
         return {store: start.offset for store, start in found.items()}
 
-    def _written_back(self, task: Task, store: str, starts: Starts) -> int | None:
-        """Writes a store into a changelog that has lost records which the store has; returns the end of the changelog,
-        or ``None`` if the store is not complete."""
-        if self._write_back is None or self._write_back.why_not(task, store, starts) is not None:
-            return None
-        return self._write_back.write(task, store, TRUNCATED)
+    @staticmethod
+    def _forget_truncated(task: Task, store: str, partition: TopicPartition) -> None:
+        """Empties a store of records that its changelog has lost."""
+        progress = task.stores.progress
+        place = {"store": store, "task": str(task.id), "topic": partition.topic, "partition": partition.partition}
+        offset, first = progress.stored_offset(store), task.truncated.pop(store)
+        log.error(REBUILT, extra={**place, "offset": offset, "first_other": first})
+        progress.forget(store)
 
     def plan_standby(self, task: Task, starts: Starts) -> list[RestoreJob]:
         """Returns the changelogs of a task that is not to run, to be followed from where each of its stores is; removes
@@ -333,6 +339,8 @@ class TaskRestores:
         planned: dict[str, ChangelogRange] = {}
         emptied: dict[str, ChangelogRange] = {}
         for partition, store in changelogs.items():
+            if store in task.truncated:
+                self._forget_truncated(task, store, partition)
             end, stored, limit = ends[partition], progress.stored_offset(store), NO_END
             has_rows = stored is None and progress.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
@@ -378,7 +386,8 @@ class TaskRestores:
                 self.read_whole(task, job.store)
                 self._restorer.start_over(job, _job(task, job.store, partition, beginning, job.end))
                 continue
-            if beginning <= (job.start if position is None else position) and job.end <= end:
+            is_inside = beginning <= (job.start if position is None else position) and job.end <= end
+            if is_inside and not job.progress.diverged:
                 self._restorer.resume(job)
                 continue
             log.error(
@@ -388,7 +397,7 @@ class TaskRestores:
             self._changelog_ends[task.id][job.store] = end
             if job.from_source:
                 end = _up_to(starts[task.id].get(partition), end)
-            task.stores.progress.wipe(job.store)
+            task.stores.progress.forget(job.store)
             self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
 
 
@@ -402,6 +411,7 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
         start=start,
         end=end,
         offset_key=task.stores.progress.offset_key(store),
+        point_key=task.stores.progress.point_key(store),
         from_source=store in task.plan.source_changelogs,
         is_enough=partial(task.stores.progress.reaches_noted_time, store),
     )

@@ -14,7 +14,7 @@ from collections.abc import Collection, Container, Mapping
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.kafka.ports import Admin, CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import Admin, CommitAgain, OffsetAndMetadata, TopicState, TransactionAborted
 from streams.runtime.start import refusals
 from streams.runtime.tasks.task import Task
 
@@ -46,12 +46,28 @@ def check_same(known: Mapping[str, str], now: Mapping[str, str], inputs: Contain
         )
 
 
+def note_states(task: Task, states: Mapping[str, TopicState]) -> None:
+    """Notes the ids of a task's topics, and the leaders of its changelogs, as they are when it starts."""
+    task.topic_ids = {topic: states[topic].id for topic in topics_of([task]) if topic in states}
+    task.stores.changelogs.leaders = _leaders(task, states)
+
+
+def _leaders(task: Task, states: Mapping[str, TopicState]) -> dict[str, int]:
+    epochs = {topic: states[topic].leader_epochs for topic in task.plan.changelogs.values() if topic in states}
+    number = task.id.partition
+    return {topic: of_topic[number] for topic, of_topic in epochs.items() if number in of_topic}
+
+
 class TopicIdentity:
-    """Checks with each commit that the topics of its tasks are those with which these were opened.
+    """Checks with each commit that the topics of its tasks are those with which these were opened, and that their
+    changelogs have what the tasks have written.
 
     A topic that was deleted, made again and filled past the position of a reader is read on as if nothing had happened.
     Ids never return, so an answer that was requested after the last record was read says that all of them were of the
     topic that is known.
+
+    A log loses records only when it gets another leader, which the same answer shows. A task is the only writer of its
+    changelogs, so a changelog that ends before the last record of a commit has lost records.
     """
 
     def __init__(self, admin: Admin) -> None:
@@ -62,17 +78,42 @@ class TopicIdentity:
 
         :raises CommitAgain: if no broker answers; nothing is lost.
         :raises StateError: as :func:`check_same`.
-        :raises TransactionAborted: as :func:`check_same`.
+        :raises TransactionAborted: as :func:`check_same`, and if a changelog has lost records.
         """
         known = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
         if not known:
             return
         try:
-            now = self._admin.topic_ids(known)
+            states = self._admin.topic_states(known)
+            now = {topic: state.id for topic, state in states.items()}
+            leaders = {task: _leaders(task, states) for task in tasks}
+            ends = self._ends_of_moved(leaders) if now == known else {}
         except RetryableError as error:
             raise CommitAgain(error.message, **error.place()) from error
         if now != known:
             check_same(known, now, frozenset().union(*(task.plan.topics for task in tasks)))
+        for name, (end, last) in sorted(ends.items()):
+            if end <= last:
+                raise TransactionAborted(
+                    f"changelog {str(name)!r} has lost records that this worker wrote: a leader was elected without"
+                    f" them. It ends at offset {end}, and the last commit had written offset {last}",
+                    **name._asdict(),
+                )
+        if now == known:
+            for task, found in leaders.items():
+                task.stores.changelogs.leaders = found
+
+    def _ends_of_moved(self, now: Mapping[Task, Mapping[str, int]]) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns the ends of those changelogs that have another leader, each with the last offset that was applied."""
+        moved = {
+            TopicPartition(one.topic, one.partition): one.applied
+            for task, leaders in now.items()
+            if leaders != task.stores.changelogs.leaders
+            for one in task.stores.changelogs.by_store.values()
+            if leaders.get(one.topic) != task.stores.changelogs.leaders.get(one.topic)
+        }
+        ends = self._admin.log_ends(moved) if moved else {}
+        return {name: (end, moved[name]) for name, end in ends.items()}
 
 
 def with_ids(

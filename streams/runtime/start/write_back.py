@@ -18,7 +18,7 @@ from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from state.registry.kinds import changelog_records_of
 from streams.kafka.offset_metadata import ChangelogId, TopicPartitionMetadata, changelog_mark
-from streams.kafka.ports import Consumer, OffsetAndMetadata, Producer
+from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata, Producer
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.kafka.record_ranges import read_ranges
 from streams.runtime.start import refusals
@@ -68,14 +68,21 @@ class WriteBack:
     """
 
     def __init__(
-        self, clients: WriteBackClients, clock: Clock, commit: Callable[[Committed], None], *, enabled: bool
+        self,
+        clients: WriteBackClients,
+        admin: Admin,
+        clock: Clock,
+        commit: Callable[[Committed], None],
+        *,
+        enabled: bool,
     ) -> None:
+        self._admin = admin
         self._clients = clients
         self._clock = clock
         self._commit = commit
         self._enabled = enabled
 
-    def why_not(self, task: Task, store: str, committed: Committed) -> str | None:
+    def _why_not(self, task: Task, store: str, committed: Committed) -> str | None:
         """Returns why a store cannot be written back, as the end of a sentence; ``None`` if it can."""
         progress = task.stores.progress
         if not progress.is_complete_at(store, committed):
@@ -101,16 +108,7 @@ class WriteBack:
         if not stores:
             return committed
         for store in stores:
-            why = self.why_not(task, store, committed)
-            if why is not None:
-                raise refusals.changelog_was_replaced(
-                    task.id,
-                    task.environment.settings.application_id,
-                    store,
-                    TopicPartition(task.plan.changelogs[store], task.id.partition),
-                    why,
-                    dict.fromkeys(one.topic for one in committed),
-                )
+            self._check(task, store, committed, "was deleted and made again")
         for store in stores:
             # A write that was done, and killed before its commit, is not made again.
             if task.stores.progress.topic_id(store) != task.topic_ids[task.plan.changelogs[store]]:
@@ -118,6 +116,32 @@ class WriteBack:
         renewed = {name: _renewed(task, stores, one) for name, one in committed.items()}
         self._commit(renewed)
         return renewed
+
+    def _check(self, task: Task, store: str, committed: Committed, lost: str) -> None:
+        """Raises the error of a store that cannot be written back into its changelog."""
+        why = self._why_not(task, store, committed)
+        if why is not None:
+            raise refusals.changelog_was_replaced(
+                task.id,
+                task.environment.settings.application_id,
+                store,
+                TopicPartition(task.plan.changelogs[store], task.id.partition),
+                why,
+                dict.fromkeys(one.topic for one in committed),
+                lost,
+            )
+
+    def keep(self, task: Task, store: str, committed: Committed) -> int | None:
+        """Writes a store into a changelog that has lost records which the store has, if the store is complete.
+
+        :returns: the end of the changelog; ``None`` if the store is not complete here.
+        :raises StateError: if the store is complete and cannot be written back.
+        :raises StreamsError: if a record could not be written; the next try begins again.
+        """
+        if not task.stores.progress.is_complete_at(store, committed):
+            return None
+        self._check(task, store, committed, "has lost records")
+        return self.write(task, store, TRUNCATED)
 
     def write(self, task: Task, store: str, why: str) -> int:
         """Writes a store that is complete into its changelog, so that this holds the store's rows and nothing else.
@@ -148,8 +172,12 @@ class WriteBack:
             for key in others:
                 logged.log(key, None, now, None)
             collector.flush()
+            # In this order: the leader has what is written, also where another one is elected at once.
+            states = self._admin.topic_states([changelog.topic])
             end = consumer.end_offsets([changelog])[changelog]
-        task.stores.progress.bind_written(store, task.topic_ids.get(changelog.topic), end - 1)
+        epochs = states[changelog.topic].leader_epochs if changelog.topic in states else {}
+        id_ = task.topic_ids.get(changelog.topic)
+        task.stores.progress.bind_written(store, id_, end - 1, epochs.get(changelog.partition))
         seconds = round(self._clock.monotonic() - began, 3)
         log.info("store is written back", extra={**place, "records": count, "deleted": len(others), "seconds": seconds})
         return end

@@ -24,18 +24,21 @@ from state.formats.offsets import (
     complete_at_key,
     offset_key,
     passed_key,
+    point_key,
     read_offset,
+    read_point,
     read_time,
     rebuilt_key,
     schemas_key,
     topic_id_key,
     write_offset,
+    write_point,
     write_time,
 )
 from state.registry.kinds import families_held, family_of, family_reader
 from state.windowed.segments import stored_time
 from state.write_buffer.stored_rows import StoredRow
-from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.offset_metadata import LogPoint, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.inputs import InputQueue
@@ -82,7 +85,8 @@ def _further(starts: Offsets, moved: Offsets) -> dict[TopicPartition, int]:
 
 class StoredProgress:
     """Reads and writes what the engines of a task keep beside the rows of its stores: the changelog offset of each, the
-    id of that topic, the time as of which it is complete, and the input positions of the last commit.
+    id of that topic, a record of it with the epoch of its leader, the time as of which it is complete, and the input
+    positions of the last commit.
 
     :param engines: those of the task, by name.
     :param state_dir: the directory of the task.
@@ -107,6 +111,20 @@ class StoredProgress:
         """
         key = offset_key(self._plan.changelogs[store], self._task.partition)
         return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
+
+    def point_key(self, store: str) -> bytes:
+        """Returns the key of the record by which the store's changelog is told from one that was truncated; empty for a
+        store without one: custom stores keep offsets alone."""
+        topic = self._plan.changelogs.get(store)
+        if topic is None or isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):
+            return b""
+        return point_key(topic, self._rows_prefix(store) if store in self._plan.source_changelogs else b"")
+
+    def stored_point(self, store: str) -> LogPoint | None:
+        """Returns a record that the changelog had when the engine was written; ``None`` if none is known."""
+        key = self.point_key(store)
+        found = read_point(self.engine_of(store).family(OFFSETS).get(key)) if key else None
+        return None if found is None else LogPoint(*found)
 
     def time_key(self, store: str) -> bytes:
         """Returns the key of the time as of which a store is complete; empty for a store without such a time.
@@ -144,9 +162,15 @@ class StoredProgress:
         """Removes a store's offset and then its rows: rows that a crash leaves without an offset are removed later."""
         engine = self.engine_of(store)
         batch = engine.batch()
-        batch.delete(self.offset_key(store), engine.family(OFFSETS).handle)
+        self._delete_offset(store, batch, engine.family(OFFSETS).handle)
         engine.write(batch)
         self.wipe(store)
+
+    def _delete_offset(self, store: str, batch: Batch, handle: Any) -> None:
+        """Deletes what says which records of its changelog a store has."""
+        batch.delete(self.offset_key(store), handle)
+        if key := self.point_key(store):
+            batch.delete(key, handle)
 
     def _rows_prefix(self, store: str) -> bytes:
         return f"{family_of(self._plan.topology.stores[store])}/".encode()
@@ -172,37 +196,42 @@ class StoredProgress:
         :returns: that other topic's id; ``None`` if the id is the same, or was not known.
         """
         engine = self.engine_of(store)
-        offsets = engine.family(OFFSETS)
-        source = store in self._plan.source_changelogs
-        key = topic_id_key(self._plan.changelogs[store], self._rows_prefix(store) if source else b"")
-        found = offsets.get(key)
-        known = None if found is None else found.decode(errors="replace")
+        offsets, key = engine.family(OFFSETS), self._topic_id_key(store)
+        known = self.topic_id(store)
         if known == topic_id:
             return None
         batch = engine.batch()
         if known is not None:
             self.wipe(store)  # first: rows that are left after a crash must have the former id
             offsets = engine.family(OFFSETS)
-            batch.delete(self.offset_key(store), offsets.handle)
+            self._delete_offset(store, batch, offsets.handle)
         batch.put(key, topic_id.encode(), offsets.handle)
         engine.write(batch)
         return known
 
     def topic_id(self, store: str) -> str | None:
         """Returns the id of the changelog topic that the store's rows are of; ``None`` if none is known."""
-        found = self.engine_of(store).family(OFFSETS).get(topic_id_key(self._plan.changelogs[store]))
+        found = self.engine_of(store).family(OFFSETS).get(self._topic_id_key(store))
         return None if found is None else found.decode(errors="replace")
 
-    def bind_written(self, store: str, topic_id: str | None, offset: int) -> None:
+    def _topic_id_key(self, store: str) -> bytes:
+        source = store in self._plan.source_changelogs
+        return topic_id_key(self._plan.changelogs[store], self._rows_prefix(store) if source else b"")
+
+    def bind_written(self, store: str, topic_id: str | None, offset: int, leader_epoch: int | None) -> None:
         """Notes that all rows of the store are in the changelog up to an offset.
 
         :param topic_id: the id of that topic; ``None`` if the cluster gives none.
+        :param leader_epoch: that of a leader that has them; ``None`` if it is not known.
         """
         engine = self.engine_of(store)
         batch, handle = engine.batch(), engine.family(OFFSETS).handle
         if topic_id is not None:
             batch.put(topic_id_key(self._plan.changelogs[store]), topic_id.encode(), handle)
+        self._delete_offset(store, batch, handle)
         batch.put(self.offset_key(store), write_offset(offset), handle)
+        if leader_epoch is not None and (key := self.point_key(store)):
+            batch.put(key, write_point(offset, leader_epoch), handle)
         engine.write(batch)
 
     def _rebuilt_key(self, store: str) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
-from streams.kafka.offset_metadata import ChangelogId, SchemaMark, TopicPartitionMetadata
+from streams.kafka.offset_metadata import ChangelogId, LogPoint, SchemaMark, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.co_partitioned import KeySample, KeyWatch
 from streams.runtime.processing.environment import Environment
@@ -166,6 +166,15 @@ class TaskInputs:
         """Returns the next offset to process of each partition that has moved since the task started."""
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
+    def points(self) -> dict[TopicPartition, LogPoint]:
+        """Returns the last record that was processed of each partition, with the epoch of its leader, where known."""
+        found = {}
+        for name, queue in self.queues.items():
+            point = None if queue.position is None else queue.epochs.before(queue.position)
+            if point is not None:
+                found[name] = point
+        return found
+
     def committable(
         self,
         times: Mapping[str, int],
@@ -202,6 +211,7 @@ class TaskInputs:
                     schemas=schemas,
                     form=form,
                     changelog_ids=changelog_ids,
+                    point=queue.epochs.before(position),
                 )
                 found = OffsetAndMetadata(position, metadata.encode())
                 if found != before:
@@ -220,3 +230,4 @@ def _continue(queue: InputQueue, committed: OffsetAndMetadata) -> None:
     metadata = TopicPartitionMetadata.decode(committed.metadata)
     queue.partition_time = metadata.partition_time
     queue.skip(metadata.skip)
+    queue.epochs.begin(metadata.point)

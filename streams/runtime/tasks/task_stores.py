@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from processor_api.errors import InternalError, StoreError
@@ -16,14 +17,14 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TopicPartition
 from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Checkpointing, Engine
-from state.formats.offsets import write_offset, write_time
+from state.formats.offsets import write_offset, write_point, write_time
 from state.read_views.view import why_unreadable
 from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time, time_name
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import CommitParticipant, OpenStore
-from streams.kafka.offset_metadata import ChangelogId, SchemaMark, changelog_mark
+from streams.kafka.offset_metadata import ChangelogId, LogPoint, SchemaMark, changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.opener import open_custom_store
 from streams.runtime.engines.store_counters import OPERATOR_CALLS, StoreCounters
@@ -34,9 +35,20 @@ from streams.runtime.tasks.stored_progress import StoredProgress, StorePositions
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
-_Applied = tuple[OpenStore, Changelog | None, bytes, bytes]
-"""The parts of a store that a commit writes: its rows, and the offset of its changelog and the time under keys, which
-are empty where there are none."""
+
+class _Applied(NamedTuple):
+    """The parts of a store that a commit writes. A key is empty where there is nothing to be written under it."""
+
+    store: OpenStore
+    changelog: Changelog | None
+    offset_key: bytes
+    """That of the offset of the changelog."""
+    point_key: bytes
+    """That of a record of the changelog, with the epoch of its leader."""
+    time_key: bytes
+
+
+T = TypeVar("T")
 
 DRAIN_ROUNDS_MAX = 1000
 HELD_BYTES = 200
@@ -51,6 +63,8 @@ class TaskChangelogs:
         self._marks: frozenset[int] = frozenset()
         self._ids: tuple[frozenset[int], Mapping[str, str], frozenset[ChangelogId]] = frozenset(), {}, frozenset()
         """The ids of changelogs, behind what they were made of."""
+        self.leaders: Mapping[str, int] = {}
+        """The epoch of the leader of each, by topic, where it is known: it had the last record that was applied."""
         self.schemas: frozenset[SchemaMark] = frozenset()
         """The schemas of the rows of the stores, which are committed with the offsets of the inputs."""
 
@@ -187,7 +201,8 @@ class TaskStores:
     def _applied(self, store: OpenStore) -> _Applied:
         name = store.builder.name
         key = self.progress.offset_key(name) if name in self._plan.changelogs else b""
-        return store, self.changelogs.by_store.get(name), key, self.progress.time_key(name)
+        changelog, progress = self.changelogs.by_store.get(name), self.progress
+        return _Applied(store, changelog, key, progress.point_key(name), progress.time_key(name))
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name, environment = builder.name, self._environment
@@ -344,30 +359,42 @@ class TaskStores:
             task=str(self._environment.task_id),
         )
 
-    def apply(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
+    def apply(
+        self, positions: Mapping[TopicPartition, int], points: Mapping[TopicPartition, LogPoint] = MappingProxyType({})
+    ) -> None:
+        """Writes what was drained to the engines, each with its changelog offsets and the input positions.
+
+        :param points: records before the positions, with the epochs of their leaders, where these are known.
+        """
+        leaders = self.changelogs.leaders
         now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
-            pending = [store for store, _, _, _ in stores if store.pending]
+            pending = [one.store for one in stores if one.store.pending]
             # Positions are written also if no store has changed: they show that the stores lack nothing.
             if not pending and not (positions and engine.persistent):
                 continue
             begin = now() if counters else 0.0
             batch = engine.batch()
             time = write_time(self._environment.clock.time_ms())
-            for store, changelog, key, time_key in stores:
+            for store, changelog, key, point_key, time_key in stores:
                 store.apply(batch)
                 if time_key:
                     batch.put(time_key, time, offsets_handle)
                 if changelog is not None and (offset := changelog.offset) is not None:
                     batch.put(key, write_offset(offset), offsets_handle)
-                elif key and (position := self._source_position(store.builder.name, positions)) is not None:
+                    if point_key and (epoch := leaders.get(changelog.topic)) is not None:
+                        batch.put(point_key, write_point(offset, epoch), offsets_handle)
+                elif key and (position := self._of_source(store.builder.name, positions)) is not None:
                     batch.put(key, write_offset(position - 1), offsets_handle)
+                    if point_key and (point := self._of_source(store.builder.name, points)) is not None:
+                        batch.put(point_key, write_point(*point), offsets_handle)
             if positions and engine.persistent:
                 self.progress.put_positions(batch, positions_handle, positions)
             engine.write(batch)
-            for store, _, _, _ in stores:
-                store.applied()
+            for one in stores:
+                one.store.applied()
+                if one.changelog is not None and (offset := one.changelog.offset) is not None:
+                    one.changelog.applied = offset
             if counters:
                 seconds = now() - begin
                 for store in pending:
@@ -379,11 +406,11 @@ class TaskStores:
             for one in self.stores[name].participants:
                 one.commit_ended()
 
-    def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
-        """Returns up to where a store holds the source topic that is its changelog."""
+    def _of_source(self, store: str, values: Mapping[TopicPartition, T]) -> T | None:
+        """Returns what is known of the source topic that is the changelog of a store; ``None`` for other stores."""
         if store not in self._plan.source_changelogs:
             return None
-        return positions.get(TopicPartition(self._plan.changelogs[store], self._environment.task_id.partition))
+        return values.get(TopicPartition(self._plan.changelogs[store], self._environment.task_id.partition))
 
     def drop_uncommitted(self) -> None:
         """Drops everything that the engines do not hold, and closes the stores; the engines remain open."""

@@ -81,7 +81,9 @@ class Intake:
         config, clock = resources.process.config, resources.process.platform.clock
         self._resources = resources
         self._consumer = resources.clients.consumer
-        self._lost = LostOffsets(self._consumer, clock, client_configs.auto_offset_reset(config))
+        self._lost = LostOffsets(
+            self._consumer, resources.clients.admin, clock, client_configs.auto_offset_reset(config)
+        )
         self._max_poll_records = client_configs.max_poll_records(config)
         self._buffered_records_max = config.buffered_records_per_partition
         self._gathering = Gathering(clock, config.poll_gather_ms)

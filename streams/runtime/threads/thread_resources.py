@@ -604,6 +604,7 @@ def _thread_tasks(
     )
     write_back = WriteBack(
         _write_back_clients(process, identity),
+        clients.admin,
         clock,
         committer.offsets.start_at,
         enabled=config.state_on_changelog_loss == "write",

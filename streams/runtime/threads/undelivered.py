@@ -22,9 +22,9 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.record import DropReason
 from processor_api.task_id import TopicPartition
 from processor_api.user_code.offset_reset import AutoOffsetReset
-from streams.kafka.ports import Consumer
+from streams.kafka.ports import Admin, Consumer, TransactionAborted
 from streams.runtime.processing.inputs import InputQueue
-from streams.runtime.start.refusals import own_records_were_deleted, records_were_deleted
+from streams.runtime.start.refusals import own_records_were_deleted, records_were_deleted, records_were_replaced
 from streams.runtime.start.start_offsets import offsets_by_policy, reset_policy
 from streams.runtime.tasks.task import Task
 
@@ -55,11 +55,13 @@ class LostOffsets:
     """Finds the partitions of a stream thread whose positions have left their logs, and continues them by the policies
     of their sources.
 
+    :param admin: knows where logs were truncated.
     :param default: the policy of sources that have none of their own.
     """
 
-    def __init__(self, consumer: Consumer, clock: Clock, default: AutoOffsetReset) -> None:
+    def __init__(self, consumer: Consumer, admin: Admin, clock: Clock, default: AutoOffsetReset) -> None:
         self._consumer = consumer
+        self._admin = admin
         self._clock = clock
         self._default = default
         self._lost: dict[TopicPartition, int] = {}
@@ -106,7 +108,8 @@ class LostOffsets:
 
     def _met(self, task: Task, queue: InputQueue, found: Found, batch: Sequence[Any]) -> Sequence[Any]:
         partition = queue.partition
-        if self._begins_again(task, partition):
+        went_back = found.resumed < found.expected  # the log was truncated: its leader may know where
+        if not went_back and self._begins_again(task, partition):
             start = self._consumer.log_start(partition)
             end = self._consumer.high_watermark(partition)
             self._log(task, partition, found.expected, start, end, "earliest", found.resumed)
@@ -155,6 +158,7 @@ class LostOffsets:
 
         :returns: these partitions.
         :raises StreamsError: if the policy is "none", or the records were the application's own.
+        :raises TransactionAborted: if a store has rows of records that were lost: its task starts again.
         :raises RetryableError: if the cluster does not answer.
         """
         found: list[TopicPartition] = []
@@ -172,7 +176,12 @@ class LostOffsets:
         beginning = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
         policy = reset_policy(task.plan, partition, self._default)
-        if beginning <= offset <= end:  # the log has grown meanwhile
+        first = self._first_other(task, partition)
+        if first is not None and beginning <= first:
+            start, did = self._truncated(task, partition, offset, first), "none is needed"
+        elif self._begins_again(task, partition):
+            start, did = beginning, "earliest"
+        elif beginning <= offset <= end:  # the log has grown meanwhile
             start, did = offset, "none is needed"
         elif partition.topic in task.plan.repartition_topics:
             raise own_records_were_deleted(task.id, partition, offset, beginning, end)
@@ -183,6 +192,26 @@ class LostOffsets:
         self._log(task, partition, offset, beginning, end, did, start)
         self._consumer.seek(partition, start)
         task.continue_at(partition, start)
+
+    def _first_other(self, task: Task, partition: TopicPartition) -> int | None:
+        """Returns the first offset whose record is another one than that which was read; ``None`` if the leader knows
+        of none."""
+        queue = task.inputs.queues[partition]
+        point = None if queue.next_offset is None else queue.epochs.before(queue.next_offset)
+        lost = {} if point is None else self._admin.divergences([(partition, point)])
+        return next(iter(lost.values()), None)
+
+    def _truncated(self, task: Task, partition: TopicPartition, offset: int, first: int) -> int:
+        """Returns where a partition is read from whose log was truncated, and may have grown again."""
+        if reset_policy(task.plan, partition, self._default).policy == "none":
+            raise records_were_replaced(task.id, partition, offset, first)
+        if self._is_changelog(task, partition):
+            raise TransactionAborted(
+                f"the log of {str(partition)!r} was truncated at offset {first}, and a table has rows of the records"
+                " that are gone",
+                **partition._asdict(),
+            )
+        return first
 
     @staticmethod
     def _log(

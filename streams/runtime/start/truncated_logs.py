@@ -1,0 +1,74 @@
+"""Finds logs that were truncated and have grown again, before tasks start from offsets in them (KIP-320).
+
+A leader that lacks the end of a log truncates it: after an unclean election, or on a broker whose disk is an older
+copy. New records then get the offsets of those that are gone, so an offset may be inside of the log and stand for other
+records. A record whose leader epoch is known tells: the leader of now says where that epoch ends in its log. An offset
+without such a record was written by an earlier release, or its broker gives no epochs; it is accepted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import LogPoint, TopicPartitionMetadata
+from streams.kafka.ports import Admin, OffsetAndMetadata
+from streams.runtime.tasks.task import Task
+
+log = logging.getLogger("streams.restore")
+
+Committed = Mapping[TopicPartition, OffsetAndMetadata]
+
+REBUILT = "store is rebuilt from its changelog: that has lost records which the store has"
+
+
+def find_truncated(tasks: Collection[Task], committed: Committed, admin: Admin) -> dict[TopicPartition, int]:
+    """Finds what the logs of tasks have lost, with one request to each leader; notes it with the stores of each task.
+
+    :param committed: the offsets of their inputs.
+    :returns: of each input that has lost records before its offset, the first offset whose record is another one.
+    :raises RetryableError: if not all leaders answer.
+    """
+    of_inputs: dict[tuple[TopicPartition, LogPoint], TopicPartition] = {}
+    of_stores: dict[tuple[TopicPartition, LogPoint], list[tuple[Task, str]]] = {}
+    for task in tasks:
+        task.truncated = {}
+        for store, topic in task.plan.changelogs.items():
+            progress = task.stores.progress
+            is_same = progress.topic_id(store) == task.topic_ids.get(topic, "")
+            if is_same and (point := progress.stored_point(store)) is not None:
+                place = TopicPartition(topic, task.id.partition)
+                of_stores.setdefault((place, point), []).append((task, store))
+        for partition in task.plan.partitions(task.id.partition):
+            if partition in committed and partition not in task.absent:
+                noted = TopicPartitionMetadata.decode(committed[partition].metadata)
+                if noted.point is not None and noted.topic_id == task.topic_ids.get(partition.topic, ""):
+                    of_inputs[partition, noted.point] = partition
+    lost = admin.divergences(of_inputs.keys() | of_stores.keys()) if of_inputs or of_stores else {}
+    for at, first in lost.items():
+        for task, store in of_stores.get(at, ()):
+            task.truncated[store] = first
+    return {of_inputs[at]: first for at, first in lost.items() if at in of_inputs}
+
+
+def from_difference(task: Task, partition: TopicPartition, found: OffsetAndMetadata, first: int) -> OffsetAndMetadata:
+    """Returns where an input is read from that has lost records before its offset, and logs it.
+
+    :param found: the committed offset.
+    :param first: the first offset whose record is another one.
+    """
+    log.warning(
+        "records of an input were lost after they were read: its log was truncated and has grown again; it is read from"
+        " the first record that is another one",
+        extra={
+            "task": str(task.id),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "offset": found.offset,
+            "goes_on_at": first,
+        },
+    )
+    metadata = replace(TopicPartitionMetadata.decode(found.metadata), point=None)
+    return OffsetAndMetadata(first, metadata.encode())
