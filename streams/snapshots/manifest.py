@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from processor_api.stores.suppliers import ROCKSDB
+from streams.kafka.offset_metadata import LogPoint
 from streams.snapshots.store_files import LAYOUT, SnapshotError, TableFile
 
 VERSION = 1
@@ -40,6 +41,18 @@ class StoreState:
     """The time as of which the store had all of its changelog up to the offset, by the wall clock of its worker."""
     families: Sequence[str]
     """The families that hold its rows."""
+    point: LogPoint | None = None
+    """A record of the changelog that the store holds, with the epoch of a leader that had it; ``None`` in snapshots of
+    earlier releases, and where the brokers give no epochs."""
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> StoreState:
+        """Returns that of the fields of a manifest.
+
+        :raises TypeError: if they are others than those that one has.
+        """
+        point = fields.get("point")
+        return StoreState(**{**fields, "point": None if point is None else LogPoint(*point)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +99,9 @@ class TaskSnapshot:
     def to_json(self) -> bytes:
         """Returns the text of the manifest, with a sum of it."""
         fields = asdict(self)
+        for store in fields["stores"].values():
+            if store["point"] is None:  # as earlier releases write and read it
+                del store["point"]
         return json.dumps({**fields, "sum": sum_of(fields)}, indent=1, sort_keys=True).encode()
 
     def name(self, number: int) -> str:
@@ -112,7 +128,7 @@ class TaskSnapshot:
                 )
             if written != sum_of(fields):
                 raise SnapshotError("its manifest is damaged: its sum is another one")
-            stores = {name: StoreState(**store) for name, store in fields.pop("stores").items()}
+            stores = {name: StoreState.of(store) for name, store in fields.pop("stores").items()}
             files = [TableFile(**file) for file in fields.pop("files")]
             found = TaskSnapshot(stores=stores, files=files, **fields)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -128,6 +144,7 @@ class TaskSnapshot:
         """Whether all numbers are numbers, and those of files none below 0."""
         offsets = [store.offset for store in self.stores.values() if store.offset is not None]
         sizes = [file.size for file in self.files]
+        offsets += [number for store in self.stores.values() for number in store.point or ()]
         numbers = [self.made_ms, *offsets, *(store.complete_ms for store in self.stores.values()), *sizes]
         return all(type(one) is int for one in numbers) and all(size >= 0 for size in sizes)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from processor_api.errors import StateError
+from processor_api.errors import StateError, StreamsError
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.texts import error_text, kind_and_text
 from state.engine.repair_hints import without_hint
@@ -60,6 +60,8 @@ class SnapshotReading:
     """Reads the snapshots of one task.
 
     :param engine: the name of the engine whose stores they have.
+    :param lost: returns what changelogs have lost of a snapshot since it was made, as a sentence; ``None`` if nothing.
+        It may raise StreamsError.
     :param threads: makes the threads that copy files side by side.
     """
 
@@ -70,7 +72,9 @@ class SnapshotReading:
         task: str,
         engine: str = ROCKSDB,
         threads: Threads = SYSTEM_THREADS,
+        lost: Callable[[TaskSnapshot], str | None] = lambda snapshot: None,
     ) -> None:
+        self._lost = lost
         self._objects = objects
         self._application_id = application_id
         self._task = task
@@ -126,6 +130,8 @@ class SnapshotReading:
             progress = self.progress
             progress.name, progress.size, progress.bytes = name, found.size, 0
             try:
+                if (why := self._lost(found)) is not None:
+                    raise SnapshotError(why)
                 target.mkdir()
                 self._fetch(found.files, target)
                 if self.is_stopped():
@@ -135,7 +141,7 @@ class SnapshotReading:
                 else:  # at last: a file system that was told to write one writes most of the others
                     for file in found.files:
                         sync_file(target / file.name)
-            except (SnapshotError, StateError, OSError) as error:
+            except (SnapshotError, StreamsError, OSError) as error:
                 if self.is_stopped():  # and the directory is gone
                     return None
                 self.refuse(name, without_hint(error.message) if isinstance(error, StateError) else error_text(error))

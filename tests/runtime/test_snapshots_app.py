@@ -18,6 +18,7 @@ import pytest
 from processor_api.clock import SystemClock
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
+from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, counting
 from runtime_support.snapshot_place import CHANGELOG, REFUSED, TAKEN, WRITTEN, Place
 from streams.platform import Platform
@@ -265,6 +266,40 @@ def test_a_snapshot_of_a_former_changelog_is_not_taken(place: Place) -> None:
     assert place.begin("a", "x") == (["a=1", "x=2"], 3)
     assert "is another topic: its id is" in place.said(REFUSED)[0]
     assert not place.said(TAKEN)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_snapshot_of_lost_records_is_not_taken(place: Place, guarantee: str) -> None:
+    """The log was truncated and has grown again, so that the offset of the snapshot was inside of it."""
+    place.guarantee = guarantee
+    place.write("a", "b")
+    (point,) = [store.point for store in place.newest().stores.values()]
+    changelog = TopicPartition(CHANGELOG, 0)
+    assert point == (place.cluster.broker.records(CHANGELOG)[-1].offset(), 0)
+    place.cluster.broker.lose_records(changelog, 0)
+    producer = place.cluster.clients.producer({})
+    for key in ("a", "c", "d", "e"):
+        producer.produce(CHANGELOG, (70).to_bytes(8, "big"), key.encode(), 0, None, None, 5, None)
+    producer.flush()
+    assert place.begin("a", "b") == (["a=71", "b=1"], 4)
+    assert (
+        f"{changelog} has lost records of store 'counts': its log was truncated at offset 0" in place.said(REFUSED)[0]
+    )
+    assert not place.said(TAKEN)
+
+
+def test_a_manifest_of_an_earlier_release_names_no_leader(place: Place) -> None:
+    """It is read as it was written, and nothing is compared."""
+    place.write("a", "b")
+    manifest = json.loads(place.manifests()[-1].read_bytes())
+    del manifest["sum"]
+    for store in manifest["stores"].values():
+        del store["point"]
+    manifest["sum"] = sum_of(manifest)
+    text = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    found = TaskSnapshot.parse(text)
+    assert [store.point for store in found.stores.values()] == [None]
+    assert found.to_json() == text
 
 
 def test_snapshots_of_a_former_changelog_stay_for_a_day(place: Place) -> None:

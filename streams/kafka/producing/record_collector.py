@@ -7,7 +7,7 @@ delivery callback, the first failure is kept and raised at the next flush or bat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from processor_api.user_code.durations import whole_number
 from state.formats.windowed_serdes import windowed_partitioner
 from state.row_format.record_context import Cursor
 from streams.kafka.headers import UnsendableHeaders
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.ports import NotDelivered, Producer, TransactionAborted, UnknownTopicError
 from streams.kafka.producing.batch_limits import ProducerBatches
 from streams.kafka.producing.dead_letters import DeadLetters
@@ -120,7 +121,19 @@ class Changelog:
     :param end: offset that the next record gets.
     """
 
-    __slots__ = ("_committed", "_end", "applied", "held", "log", "log_many", "partition", "sent", "topic")
+    __slots__ = (
+        "_committed",
+        "_end",
+        "applied",
+        "held",
+        "log",
+        "log_end",
+        "log_many",
+        "partition",
+        "point",
+        "sent",
+        "topic",
+    )
 
     def __init__(self, topic: str, partition: int, end: int = 0) -> None:
         self.topic = topic
@@ -129,6 +142,10 @@ class Changelog:
         self._committed = 0
         self.applied = end - 1
         """The offset of the last record that is in the engine of the store too."""
+        self.log_end = end
+        """Where the log ended after the last commit."""
+        self.point: LogPoint | None = None
+        """The record that the engine has noted with the epoch of a leader that had it."""
         self.sent = 0
         self.held: list[tuple[bytes, bytes | None, int, HeaderList | None]] | None = None
         """Records that wait until what was sent before them has arrived; ``None`` if records are sent at once."""
@@ -164,11 +181,30 @@ class Changelog:
         """The offset that the next record gets, behind those that are held."""
         return self._end + self.sent + len(self.held or ())
 
+    def was_applied(self) -> None:
+        """Notes that the engine has what was sent."""
+        if self.sent > self._committed:
+            self.applied = self._end + self.sent - 1
+            self.log_end = self.applied + 1
+
     def transaction_committed(self) -> None:
         """Counts the marker of a transaction, which takes an offset in each partition that the transaction wrote to."""
         if self.sent > self._committed:
             self._committed = self.sent
             self._end += 1
+            self.log_end = self._end + self.sent
+
+    def point_to_note(self, leaders: Mapping[str, int]) -> LogPoint | None:
+        """Returns the record that the engine has to note, if it is another one than it has noted.
+
+        It is the last one of the commit before: the leader of the next one is not known to have what it writes, which
+        arrives after it was asked for.
+
+        :param leaders: the epochs of the leaders of topics, which have what was applied.
+        """
+        epoch = leaders.get(self.topic)
+        found = None if epoch is None or self.applied < 0 else LogPoint(self.applied, epoch)
+        return None if found == self.point else found
 
 
 class Patience:

@@ -24,6 +24,9 @@ class HistoryRecord(tuple[bytes | None, bytes | None, tuple[int, int], HeaderLis
     def value(self) -> bytes | None:
         return self[1]
 
+    def leader_epoch(self) -> None:
+        return None
+
     def timestamp(self) -> tuple[int, int]:
         return self[2]
 

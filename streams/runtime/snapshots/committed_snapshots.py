@@ -60,9 +60,17 @@ class CommittedSnapshots:
 
     :param place: where they are; ``None`` writes none.
     :param interval_ms: how often one of each task is written; ``None`` writes none.
+    :param note_leaders: notes with the stores of tasks what their changelogs have.
     """
 
-    def __init__(self, place: SnapshotPlace | None, interval_ms: int | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        place: SnapshotPlace | None,
+        interval_ms: int | None,
+        clock: Clock,
+        note_leaders: Callable[[Collection[Task]], None],
+    ) -> None:
+        self._note_leaders = note_leaders
         self._place = None if interval_ms is None else place
         self._interval_s = (interval_ms or 0) / 1000
         self._clock = clock
@@ -120,6 +128,7 @@ class CommittedSnapshots:
         directory, begin = task.environment.state_dir / MADE, self._clock.monotonic()
         counters, made = task.environment.metrics.snapshots, list[_BegunSnapshot]()
         try:
+            self._note_leaders([task])
             for part in parts_of(task):
                 stores = self._described(task, part)
                 if not stores:
@@ -191,6 +200,7 @@ class CommittedSnapshots:
                 offset=progress.stored_offset(store),
                 complete_ms=now_ms if complete_ms is None else complete_ms,
                 families=families_of(task.plan.topology.stores[store]),
+                point=progress.stored_point(store),
             )
         return found
 

@@ -27,7 +27,7 @@ from state.registry.kinds import families_of
 from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPart, SnapshotPlace, parts_of
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.task import Task
-from streams.snapshots.manifest import Lacking
+from streams.snapshots.manifest import Lacking, TaskSnapshot
 from streams.snapshots.reading import SnapshotReading
 from streams.threads import Thread
 
@@ -173,7 +173,10 @@ class SnapshotStarts:
 
     def _copy(self, waiting: _Waiting, part: SnapshotPart, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
         task = waiting.task
-        reading = SnapshotReading(place.objects, place.application_id, str(task.id), part.engine_name, place.threads)
+        lost = partial(self._lost, task.id.partition)
+        reading = SnapshotReading(
+            place.objects, place.application_id, str(task.id), part.engine_name, place.threads, lost
+        )
         self._begun += 1
         parent, now = task.environment.state_dir / TAKEN, self._clock.monotonic()
         directory = parent / f"{part.engine_name}-{self._begun}"  # of its own: one that was given up may still be used
@@ -189,6 +192,20 @@ class SnapshotStarts:
         copying = _Copying(task, waiting.is_standby, part, directory, reading, thread, now)
         self._copying.setdefault(task.id, []).append(copying)
         thread.start()
+
+    def _lost(self, partition: int, snapshot: TaskSnapshot) -> str | None:
+        """Returns what changelogs have lost of a snapshot since it was made; any thread may call it."""
+        points = {
+            (TopicPartition(state.topic, partition), state.point): name
+            for name, state in snapshot.stores.items()
+            if state.point is not None
+        }
+        for (changelog, point), first in sorted(self._admin.divergences(points.keys()).items() if points else ()):
+            return (
+                f"changelog {changelog} has lost records of store {points[changelog, point]!r}: its log was truncated"
+                f" at offset {first}, and may have grown again"
+            )
+        return None
 
     def _go_on(self, copying: _Copying) -> None:
         now, task, progress = self._clock.monotonic(), copying.task, copying.reading.progress

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Container, Mapping
+from operator import itemgetter
+from typing import NamedTuple
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
@@ -58,6 +60,16 @@ def _leaders(task: Task, states: Mapping[str, TopicState]) -> dict[str, int]:
     return {topic: of_topic[number] for topic, of_topic in epochs.items() if number in of_topic}
 
 
+class _MovedChangelog(NamedTuple):
+    """A changelog that has got another leader."""
+
+    task: Task
+    store: str
+    end: int
+    expected: int
+    """Where it ended after the last commit."""
+
+
 class TopicIdentity:
     """Checks with each commit that the topics of its tasks are those with which these were opened, and that their
     changelogs have what the tasks have written.
@@ -92,28 +104,44 @@ class TopicIdentity:
             raise CommitAgain(error.message, **error.place()) from error
         if now != known:
             check_same(known, now, frozenset().union(*(task.plan.topics for task in tasks)))
-        for name, (end, last) in sorted(ends.items()):
-            if end <= last:
-                raise TransactionAborted(
-                    f"changelog {str(name)!r} has lost records that this worker wrote: a leader was elected without"
-                    f" them. It ends at offset {end}, and the last commit had written offset {last}",
-                    **name._asdict(),
-                )
+        lost = {name: one for name, one in ends.items() if one.end < one.expected}
+        for one in lost.values():
+            one.task.truncated[one.store] = one.end
+        for name, one in sorted(lost.items(), key=itemgetter(0)):
+            raise TransactionAborted(
+                f"changelog {str(name)!r} has lost records that this worker wrote: a leader was elected without them."
+                f" It ends at offset {one.end}, and ended at {one.expected} after the last commit",
+                **name._asdict(),
+            )
         if now == known:
             for task, found in leaders.items():
                 task.stores.changelogs.leaders = found
 
-    def _ends_of_moved(self, now: Mapping[Task, Mapping[str, int]]) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns the ends of those changelogs that have another leader, each with the last offset that was applied."""
+    def note_leaders(self, tasks: Collection[Task]) -> None:
+        """Notes with the stores of tasks, which are to be closed, what their changelogs have: each commit notes that of
+        the one before. Nothing is noted if no broker answers."""
+        logging_tasks = [task for task in tasks if task.stores.changelogs.by_store]
+        topics = {topic for task in logging_tasks for topic in task.plan.changelogs.values()}
+        try:
+            states = self._admin.topic_states(topics) if topics else {}
+        except RetryableError as error:
+            log.debug("the leaders of changelogs are not noted", extra={"error": error.message})
+            return
+        for task in logging_tasks:
+            if _leaders(task, states) == task.stores.changelogs.leaders:
+                task.stores.note_leaders()
+
+    def _ends_of_moved(self, now: Mapping[Task, Mapping[str, int]]) -> dict[TopicPartition, _MovedChangelog]:
+        """Returns the changelogs that have another leader."""
         moved = {
-            TopicPartition(one.topic, one.partition): one.applied
+            TopicPartition(one.topic, one.partition): _MovedChangelog(task, store, one.log_end, one.log_end)
             for task, leaders in now.items()
             if leaders != task.stores.changelogs.leaders
-            for one in task.stores.changelogs.by_store.values()
+            for store, one in task.stores.changelogs.by_store.items()
             if leaders.get(one.topic) != task.stores.changelogs.leaders.get(one.topic)
         }
         ends = self._admin.log_ends(moved) if moved else {}
-        return {name: (end, moved[name]) for name, end in ends.items()}
+        return {name: one._replace(end=ends[name]) for name, one in moved.items()}
 
 
 def with_ids(

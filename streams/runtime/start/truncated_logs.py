@@ -34,7 +34,6 @@ def find_truncated(tasks: Collection[Task], committed: Committed, admin: Admin) 
     of_inputs: dict[tuple[TopicPartition, LogPoint], TopicPartition] = {}
     of_stores: dict[tuple[TopicPartition, LogPoint], list[tuple[Task, str]]] = {}
     for task in tasks:
-        task.truncated = {}
         for store, topic in task.plan.changelogs.items():
             progress = task.stores.progress
             is_same = progress.topic_id(store) == task.topic_ids.get(topic, "")

@@ -141,6 +141,8 @@ class Committer:
     :param pace: records how long drains take.
     :param session_timeout_s: how long the group waits for a member of which it hears nothing.
     :param check_topics: raises if a topic of tasks to commit is not the one that they were opened with.
+    :param note_leaders: notes with the stores of tasks, which have committed for the last time, what their changelogs
+        have.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class Committer:
         exactly_once: bool,
         session_timeout_s: float = 45.0,
         check_topics: Callable[[Collection[Task]], None] = lambda tasks: None,
+        note_leaders: Callable[[Collection[Task]], None] = lambda tasks: None,
     ) -> None:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
@@ -163,6 +166,7 @@ class Committer:
         self._clock = clock
         self._exactly_once = exactly_once
         self._check_topics = check_topics
+        self._note_leaders = note_leaders
         self._pace = pace
         self.progressed = False
         """Whether the last commit had more in it than what was written when processors were initialised."""
@@ -247,6 +251,11 @@ class Committer:
         self._nothing_waits()
         self.offsets.renew(tasks)
         return True
+
+    def commit_last(self, tasks: Collection[Task], closing: Collection[Task]) -> None:
+        """Commits as :meth:`commit`, before some of the tasks are closed."""
+        self.commit(tasks)
+        self._note_leaders(closing)
 
     def _catch_up(self) -> bool:
         """Writes what is committed to engines whose disk was full; returns whether there was anything.

@@ -374,7 +374,7 @@ class TaskStores:
             if not pending and not (positions and engine.persistent):
                 continue
             begin = now() if counters else 0.0
-            batch = engine.batch()
+            batch, points_noted = engine.batch(), list[tuple[Changelog, LogPoint]]()
             time = write_time(self._environment.clock.time_ms())
             for store, changelog, key, point_key, time_key in stores:
                 store.apply(batch)
@@ -382,8 +382,9 @@ class TaskStores:
                     batch.put(time_key, time, offsets_handle)
                 if changelog is not None and (offset := changelog.offset) is not None:
                     batch.put(key, write_offset(offset), offsets_handle)
-                    if point_key and (epoch := leaders.get(changelog.topic)) is not None:
-                        batch.put(point_key, write_point(offset, epoch), offsets_handle)
+                    if point_key and (noted := changelog.point_to_note(leaders)) is not None:
+                        points_noted.append((changelog, noted))
+                        batch.put(point_key, write_point(*noted), offsets_handle)
                 elif key and (position := self._of_source(store.builder.name, positions)) is not None:
                     batch.put(key, write_offset(position - 1), offsets_handle)
                     if point_key and (point := self._of_source(store.builder.name, points)) is not None:
@@ -393,12 +394,28 @@ class TaskStores:
             engine.write(batch)
             for one in stores:
                 one.store.applied()
-                if one.changelog is not None and (offset := one.changelog.offset) is not None:
-                    one.changelog.applied = offset
+                if one.changelog is not None:
+                    one.changelog.was_applied()
+            for changelog, noted in points_noted:
+                changelog.point = noted
             if counters:
                 seconds = now() - begin
                 for store in pending:
                     counters[store.builder.name].committed(seconds)
+
+    def note_leaders(self) -> None:
+        """Writes to the engines that the leaders of now have all that was applied."""
+        for engine, stores, offsets_handle, _ in self._of_engine:
+            batch, found = engine.batch(), list[tuple[Changelog, LogPoint]]()
+            for one in stores:
+                noted = None if one.changelog is None else one.changelog.point_to_note(self.changelogs.leaders)
+                if one.changelog is not None and one.point_key and noted is not None:
+                    batch.put(one.point_key, write_point(*noted), offsets_handle)
+                    found.append((one.changelog, noted))
+            if found:
+                engine.write(batch)
+            for changelog, noted in found:
+                changelog.point = noted
 
     def commit_ended(self) -> None:
         """Tells the stores whose times are known that what :meth:`apply` wrote is committed."""

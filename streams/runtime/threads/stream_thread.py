@@ -327,7 +327,8 @@ class StreamThread:
 
     def _final_commit(self, resources: ThreadResources) -> None:
         try:
-            resources.committer.commit(resources.tasks.all_running())
+            running = resources.tasks.all_running()
+            resources.committer.commit_last(running, running)
         except CommitAgain as error:
             log.warning(
                 "no last commit because of a rebalance; its records are processed again", extra={"error": str(error)}

@@ -192,7 +192,7 @@ class TaskManager:
         left_open = lost and self._committer.in_transaction and any(task.commit_needed for task in running)
         try:
             if not lost:
-                self._committer.commit(running)
+                self._committer.commit_last(running, opened)
         except (CommitAgain, DiskFullError) as error:
             text = "no commit, or none on disk; the next owner of the tasks restores or processes again what is missing"
             log.warning(text, extra={"error": str(error)})

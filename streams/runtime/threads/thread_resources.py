@@ -394,6 +394,7 @@ def make_resources(
     budget = process.state.memory.budget(identity.thread)
     transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
     pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
+    topics = TopicIdentity(admin)
     committer = Committer(
         collector,
         membership,
@@ -401,7 +402,8 @@ def make_resources(
         pace,
         exactly_once=config.exactly_once,
         session_timeout_s=client_configs.session_timeout_ms(config) / 1000,
-        check_topics=TopicIdentity(admin).check,
+        check_topics=topics.check,
+        note_leaders=topics.note_leaders,
     )
     restorer = Restorer(
         clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
@@ -425,7 +427,7 @@ def make_resources(
         pace=pace,
         committer=committer,
         purge=_purge(process),
-        snapshots=CommittedSnapshots(place, config.state_snapshot_interval_ms, clock),
+        snapshots=CommittedSnapshots(place, config.state_snapshot_interval_ms, clock, topics.note_leaders),
         watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), process.platform.threads),
     )
     belongs_to_this_process(resources)

@@ -101,6 +101,9 @@ class _Message:
     def offset(self) -> int:
         return self._offset
 
+    def leader_epoch(self) -> None:
+        return None
+
     def timestamp(self) -> tuple[int, int]:
         return 1, self._timestamp
 
