@@ -124,12 +124,20 @@ class TopicIdentity:
         topics = {topic for task in logging_tasks for topic in task.plan.changelogs.values()}
         try:
             states = self._admin.topic_states(topics) if topics else {}
+            leaders = {task: _leaders(task, states) for task in logging_tasks}
+            ends = self._ends_of_moved(leaders)
         except RetryableError as error:
             log.debug("the leaders of changelogs are not noted", extra={"error": error.message})
             return
-        for task in logging_tasks:
-            if _leaders(task, states) == task.stores.changelogs.leaders:
-                task.stores.note_leaders()
+        lost = {name.topic: one for name, one in ends.items() if one.end < one.expected}
+        for task, found in leaders.items():
+            # The former leader had what is lost, so that the next start finds it.
+            had = task.stores.changelogs.leaders
+            task.stores.changelogs.leaders = {
+                topic: had.get(topic, epoch) if topic in lost and lost[topic].task is task else epoch
+                for topic, epoch in found.items()
+            }
+            task.stores.note_leaders()
 
     def _ends_of_moved(self, now: Mapping[Task, Mapping[str, int]]) -> dict[TopicPartition, _MovedChangelog]:
         """Returns the changelogs that have another leader."""

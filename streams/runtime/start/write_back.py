@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from processor_api.clock import Clock
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from state.registry.kinds import changelog_records_of
 from streams.kafka.offset_metadata import ChangelogId, TopicPartitionMetadata, changelog_mark
@@ -148,6 +149,7 @@ class WriteBack:
 
         :param why: the line for the log.
         :returns: the end of the changelog.
+        :raises RetryableError: if the changelog has lost what was written.
         :raises StreamsError: if a record could not be written; the next try begins again.
         """
         builder, engine = task.plan.topology.stores[store], task.stores.progress.engine_of(store)
@@ -160,7 +162,7 @@ class WriteBack:
             producer = clients.enter_context(closing(self._clients.producer()))
             others = self._keys_of(consumer, task, store, changelog)
             collector = RecordCollector(producer, self._clock)
-            logged = collector.changelog(*changelog, 0)
+            logged = collector.changelog(*changelog, self._admin.log_ends([changelog])[changelog])
             records = changelog_records_of(builder, engine)
             assert records is not None
             count, now = 0, self._clock.time_ms()
@@ -172,8 +174,12 @@ class WriteBack:
             for key in others:
                 logged.log(key, None, now, None)
             collector.flush()
-            # In this order: the leader has what is written, also where another one is elected at once.
+            # In this order: that leader has what is written, also where another one is elected at once.
             states = self._admin.topic_states([changelog.topic])
+            if self._admin.log_ends([changelog])[changelog] < logged.end:
+                raise RetryableError(
+                    f"changelog {str(changelog)!r} has lost records while a store was written", **place
+                )
             end = consumer.end_offsets([changelog])[changelog]
         epochs = states[changelog.topic].leader_epochs if changelog.topic in states else {}
         id_ = task.topic_ids.get(changelog.topic)

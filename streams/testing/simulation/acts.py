@@ -283,6 +283,16 @@ def _made_again(stage: SimulationStage, crew: Crew, worker: Worker, action: Acti
             stage.application.has_remade = True
 
 
+def _lost_tail(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    """Elects leaders that lack the last records; owners of the tasks write others at the same offsets."""
+    for name, topic in sorted(stage.broker.topics.items()):
+        if any(name.endswith(f"-{store}-changelog") for store in stage.application.scenario.losing):
+            for log in topic.partitions:
+                kept = stage.scheduler.draw() % (log.end_offset - log.start_offset + 1)
+                stage.broker.lose_records(TopicPartition(name, log.partition), log.start_offset + kept)
+            stage.application.has_lost = True
+
+
 def _registry_away(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if stage.application.scenario.service is not None:
         stage.application.scenario.service.go_away(action.seconds)
@@ -307,5 +317,5 @@ _ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
     "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "overtake": _overtake, "truncate": _truncate,
     "partitions": _partitions, "made again": _made_again, "topic": _topic, "registry away": _registry_away,
-    "deploy": _deploy,
+    "lost tail": _lost_tail, "deploy": _deploy,
 }  # fmt: skip

@@ -141,6 +141,9 @@ class Scenario:
     remade: Set[str] = frozenset()
     """Stores whose changelogs may be deleted and made again; then a run may also end with the refusal of a worker that
     lacks the store."""
+    losing: Set[str] = frozenset()
+    """Stores whose changelogs may lose their last records. Where the store is complete nowhere, its rows are lost with
+    them: the checks are made only if a lone worker has it, and whether copies and changelogs agree always."""
     unread: Set[str] = frozenset()
     """Input topics for which no offsets are committed, such as those of global tables."""
     service: SimulatedService | None = None

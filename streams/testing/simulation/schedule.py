@@ -42,6 +42,7 @@ KINDS = {
     "partitions": "gives a topic one more partition, where the scenario allows it",
     "made again": "deletes changelogs and makes them again, where the scenario allows it",
     "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
+    "lost tail": "elects leaders of changelogs that lack their last records, where the scenario allows it",
     "deploy": "stops all workers, or one, which start again with a changed topology, where the scenario has one",
 }
 """The kinds of actions, and what each does."""
@@ -51,7 +52,7 @@ _WEIGHTS = {
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
     "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
     "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3,
-    "registry away": 4, "deploy": 3,
+    "registry away": 4, "lost tail": 3, "deploy": 3,
 }  # fmt: skip
 
 _MOMENTS = (

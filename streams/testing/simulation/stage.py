@@ -126,6 +126,8 @@ class SimulatedApplication:
         """How many topics have been deleted. None is made again: workers that have used it end then."""
         self.has_remade = False
         """Whether a changelog was deleted and made again."""
+        self.has_lost = False
+        """Whether a changelog has lost its last records."""
         self.refused: BaseException | None = None
         """The error of a worker that lacks a store whose changelog was made again."""
 

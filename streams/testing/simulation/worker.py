@@ -94,7 +94,7 @@ class Worker:
         """Handles an error that ends a thread, or the start."""
         application = self._stage.application
         lacks_store = isinstance(error, StreamsError) and any(part in error.message for part in LACKS_STORE)
-        if application.has_remade and lacks_store:
+        if (application.has_remade or application.has_lost) and lacks_store:
             application.refused = application.refused or error
         elif self.process.alive and not self.excused and not _is_simulated(error):
             self._stage.findings.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)

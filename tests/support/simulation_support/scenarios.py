@@ -679,6 +679,12 @@ def made_again(chance: Random) -> Scenario:
     return replace(made, settings=settings, remade=frozenset({store}), deployed=None)
 
 
+def lost_tail(chance: Random) -> Scenario:
+    """Changelogs of any of several applications lose their last records, with standby copies or without."""
+    made = made_again(chance)
+    return replace(made, remade=frozenset(), losing=made.remade)
+
+
 def consumer_protocol(chance: Random) -> Scenario:
     """Any of several applications whose members speak the consumer protocol, with standby copies or without."""
     made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
@@ -695,6 +701,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **KEPT_IN_MEMORY,
     "streams-group": streams_group,
     "made-again": made_again,
+    "lost-tail": lost_tail,
     "registry-away": registry_away,
     "pattern-in-streams-group": pattern_in_streams_group,
     "consumer-protocol": consumer_protocol,
