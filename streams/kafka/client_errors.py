@@ -99,10 +99,6 @@ _RENEWALS = {name: kind for kind, names in _NAMES.items() for name in names.spli
 LOST = frozenset(_NAMES[Renewal.POSITION].split())
 """The names of the client's errors for a position that is outside of its log; it stops reading the partition."""
 
-TRUNCATED = "_LOG_TRUNCATION"
-"""The error among them for a position that may be inside of its log, which was truncated and has grown again: the
-records before the position are other ones now."""
-
 HEALED = frozenset(
     name
     for name, kind in _RENEWALS.items()

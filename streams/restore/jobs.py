@@ -31,8 +31,6 @@ class RestoreProgress:
     started_at: float = 0.0
     lost: bool = False
     """Whether the client has stopped reading, because the position is outside of the changelog."""
-    diverged: bool = False
-    """Whether it has stopped because records that were read are not in the changelog any more."""
     failing_since: float | None = None
     """When the client began to report errors, if no record has come since."""
     last_error: str = ""

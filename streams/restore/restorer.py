@@ -18,7 +18,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StateError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.client_errors import HEALED, LOST, TRUNCATED, Renewal, renewal
+from streams.kafka.client_errors import HEALED, LOST, Renewal, renewal
 from streams.kafka.ports import AT_BEGINNING, ClientUnusable, Consumer
 from streams.log import RepeatedLines
 from streams.metrics.registry import Metrics
@@ -251,7 +251,6 @@ class Restorer:
             if progress.position < job.end:
                 self._truncated[job.partition] = job
         elif error.name() in LOST:
-            progress.diverged = progress.diverged or error.name() == TRUNCATED
             progress.lost, self._truncated[job.partition] = True, job
         else:
             self._client_event(error, [job])

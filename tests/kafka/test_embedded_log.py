@@ -205,3 +205,48 @@ def test_offsets_go_on_after_everything_was_deleted() -> None:
     log.append([record])
     assert record.offset() == 3
     assert log.read(3, 10, True) == ([record], 4)
+
+
+def written(log: PartitionLog, count: int, producer_id: int | None = None) -> list[int | None]:
+    """Appends records; returns the epochs of their leaders."""
+    batch = [LogRecord("t", 0, b"k", b"v", (1, 5), None) for _ in range(count)]
+    log.append(batch, producer_id)
+    return [record.leader_epoch() for record in batch]
+
+
+def test_a_leader_without_the_end_of_the_log_gives_offsets_again() -> None:
+    log = PartitionLog("t", 0)
+    assert written(log, 4) == [0] * 4
+    log.elect()
+    assert written(log, 2) == [1] * 2
+    assert [log.epoch_end(epoch) for epoch in (0, 1, 2)] == [(0, 4), (1, 6), (-1, -1)]
+    log.lose_from(3)
+    assert (log.end_offset, log.last_stable_offset, log.leader_epoch) == (3, 3, 2)
+    assert written(log, 5) == [2] * 5
+    assert [log.epoch_end(epoch) for epoch in (0, 1, 2)] == [(0, 3), (0, 3), (2, 8)]
+    records, position = log.read(0, 100, True)
+    assert ([record.leader_epoch() for record in records], position) == ([0] * 3 + [2] * 5, 8)
+
+
+def test_a_leader_that_lost_nothing_changes_no_record() -> None:
+    log = PartitionLog("t", 0)
+    written(log, 2)
+    log.lose_from(2)
+    log.elect()
+    assert written(log, 1) == [2]
+    assert [log.epoch_end(epoch) for epoch in (0, 1, 2)] == [(0, 2), (0, 2), (2, 3)]
+
+
+def test_no_transaction_is_left_without_its_marker() -> None:
+    """Nothing would ever end it, so that no reader of committed records came past it."""
+    log = PartitionLog("t", 0)
+    written(log, 1)
+    written(log, 2, producer_id=1)
+    log.end_transaction(1, committed=True)
+    written(log, 2, producer_id=2)
+    log.lose_from(3)
+    assert (log.end_offset, log.last_stable_offset) == (1, 1)
+    log.end_transaction(2, committed=True)
+    written(log, 1)
+    assert log.last_stable_offset == log.end_offset == 3
+    assert [record.offset() for record in log.read(0, 10, True)[0]] == [0, 2]

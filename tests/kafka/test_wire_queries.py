@@ -11,7 +11,8 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import AuthorizationError, ConfigError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import GroupMember, OffsetAndMetadata, UnknownPartitionError
+from streams.kafka.offset_metadata import LogPoint
+from streams.kafka.ports import GroupMember, OffsetAndMetadata, TopicState, UnknownPartitionError
 from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.cluster_queries import AssignedTopic, ClusterQueries, ConsumerAssignment
 from streams.kafka.wire.codec import codec_of
@@ -22,18 +23,22 @@ from streams.kafka.wire.messages import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
     ClusterBroker,
     DeletedGroup,
     DeleteGroupsResponse,
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsResponse,
+    EpochEnd,
+    EpochEndsOfTopic,
     FetchedOffset,
     ListedOffset,
     ListedTopic,
     ListOffsetsResponse,
     MetadataResponse,
     OffsetFetchResponse,
+    OffsetForLeaderEpochResponse,
     OffsetsOfGroup,
     OffsetsOfTopic,
     PartitionMetadata,
@@ -132,6 +137,72 @@ def test_what_does_not_exist_is_told_at_once(leaders: Any) -> None:
 def test_a_missing_right_is_told() -> None:
     with pytest.raises(AuthorizationError, match=r"TOPIC_AUTHORIZATION_FAILED \(29\); allow DESCRIBE on topic 't'"):
         ask_ends({METADATA: topics_at(error=29)}, T0)
+
+
+def epoch_ends(*found: tuple[int, int, int]) -> Any:
+    """Answers OffsetForLeaderEpoch with an error, an epoch and an end for each partition that was asked for."""
+
+    def answer(request: Request) -> OffsetForLeaderEpochResponse:
+        (topic,) = request.body.topics
+        ends = tuple(EpochEnd(found[n][0], n, *found[n][1:]) for n in (one.partition for one in topic.partitions))
+        return OffsetForLeaderEpochResponse(0, (EpochEndsOfTopic("t", ends),))
+
+    return answer
+
+
+def ask_divergences(
+    answers: Any, *points: tuple[TopicPartition, LogPoint]
+) -> tuple[dict[tuple[TopicPartition, LogPoint], int], list[Any]]:
+    with FakeBroker({METADATA: topics_at(1, 1), OFFSET_FOR_LEADER_EPOCH: answers}) as broker:
+        asking = queries(broker)
+        try:
+            return asking.divergences(points, 5.0), broker.asked(OFFSET_FOR_LEADER_EPOCH)
+        finally:
+            asking.close()
+
+
+def test_a_record_is_in_its_log_as_long_as_its_epoch_ends_behind_it() -> None:
+    """One request asks about all partitions of a leader."""
+    gone, there = (T0, LogPoint(7, 3)), (T1, LogPoint(7, 3))
+    found, asked = ask_divergences(epoch_ends((0, 3, 7), (0, 3, 8)), gone, there)
+    assert found == {gone: 7}
+    (request,) = asked
+    assert [(one.partition, one.current_leader_epoch, one.leader_epoch) for one in request.topics[0].partitions] == [
+        (0, -1, 3),
+        (1, -1, 3),
+    ]
+
+
+def test_an_epoch_that_the_log_lacks_has_lost_its_records() -> None:
+    """The leader names the largest one before it."""
+    point = (T0, LogPoint(7, 3))
+    assert ask_divergences(epoch_ends((0, 1, 5)), point)[0] == {point: 5}
+
+
+@pytest.mark.parametrize(("epoch", "lost"), [(3, {}), (5, {}), (6, {(T0, LogPoint(7, 6)): 0})])
+def test_an_epoch_that_is_to_come_means_older_copies_of_all_logs(epoch: int, lost: Any) -> None:
+    """The leader of the metadata is of epoch 5. A broker that knows no epochs of a log tells nothing about it."""
+    assert ask_divergences(epoch_ends((0, -1, -1)), (T0, LogPoint(7, epoch)))[0] == lost
+
+
+def test_two_records_of_a_partition_take_two_requests() -> None:
+    one, other = (T0, LogPoint(7, 3)), (T0, LogPoint(5, 2))
+    found, asked = ask_divergences(epoch_ends((0, 2, 6)), one, other)
+    assert found == {one: 6}
+    assert len(asked) == 2
+
+
+def test_epochs_are_asked_for_again_after_an_election() -> None:
+    point = (T0, LogPoint(7, 3))
+    found, asked = ask_divergences([epoch_ends((FENCED_LEADER_EPOCH, -1, -1)), epoch_ends((0, 3, 9))], point)
+    assert (found, len(asked)) == ({}, 2)
+
+
+def test_states_have_the_epochs_of_the_leaders() -> None:
+    with FakeBroker({METADATA: topics_at(1, -1)}) as broker:
+        asking = queries(broker)
+        assert asking.topic_states(["t"], 5.0) == {"t": TopicState("AQEBAQEBAQEBAQEBAQEBAQ", {0: 5, 1: 5})}
+        asking.close()
 
 
 def test_ids_are_those_of_topics_that_are_shown() -> None:

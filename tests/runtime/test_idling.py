@@ -32,6 +32,7 @@ class Ends:
         self.asked = 0
         self.fails = False
         clients = EmbeddedClients(kit.broker)
+        self.admin = clients.admin({})
         self.producer = clients.producer({"transactional.id": "t"})
         self.producer.init_transactions()
         kit.broker.create_topic("a")
@@ -123,7 +124,7 @@ def test_the_end_is_behind_the_markers_of_transactions(ends: Ends) -> None:
 def test_what_is_deleted_up_to_the_end_was_read(ends: Ends) -> None:
     """The end lay behind a marker and was committed, and the records before it were deleted, as those of repartition
     topics are. The next record then seemed to follow records that were lost."""
-    lost = LostOffsets(ends.consumer, ends.clock, AutoOffsetReset.none())
+    lost = LostOffsets(ends.consumer, ends.admin, ends.clock, AutoOffsetReset.none())
 
     def read() -> None:
         batch = list(ends.consumer.consume(10, 0.0))
@@ -145,7 +146,7 @@ def test_what_is_deleted_up_to_the_end_was_read(ends: Ends) -> None:
 
 def test_records_that_were_deleted_unread_are_not_before_the_end(ends: Ends) -> None:
     """Otherwise a position behind them would be committed, and their loss not be noticed."""
-    lost = LostOffsets(ends.consumer, ends.clock, AutoOffsetReset.none())
+    lost = LostOffsets(ends.consumer, ends.admin, ends.clock, AutoOffsetReset.none())
     ends.write(end="commit")
     batch = list(ends.consumer.consume(10, 0.0))
     ends.queue.add(lost.checked(ends.kit.task, ends.queue, batch))

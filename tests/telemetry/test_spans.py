@@ -190,6 +190,17 @@ def test_a_header_that_is_no_trace_is_as_none(value: bytes | None) -> None:
     assert traceparent(out)[1] == id_of(Spans()["send out"])
 
 
+def test_the_last_of_two_headers_counts() -> None:
+    """A service that passes a record on may add its header behind that of the service before: the first one counted."""
+    own = "1111111111111111"
+    headers = [*SAMPLED, ("traceparent", f"00-{TRACE}-{own}-01".encode())]
+    with driver(upper()) as made:
+        made.create_input_topic("in").pipe_input("k", "v", headers=headers)
+    spans = Spans()
+    assert parent_of(spans["process in"]) == int(own, 16)
+    assert trace_of(spans["process in"]) == int(TRACE, 16)
+
+
 def test_trace_state_goes_on() -> None:
     with driver(upper()) as made:
         made.create_input_topic("in").pipe_input("k", "v", headers=[*SAMPLED, ("tracestate", b"a=1")])

@@ -194,6 +194,7 @@ class TaskRestores:
         self._cut = CutChangelogs(clients.admin, clock)
         self._consumer = clients.restore_consumer
         self._log_ends = clients.admin.log_ends
+        self._divergences = clients.admin.divergences
         self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
 
@@ -387,7 +388,7 @@ class TaskRestores:
                 self._restorer.start_over(job, _job(task, job.store, partition, beginning, job.end))
                 continue
             is_inside = beginning <= (job.start if position is None else position) and job.end <= end
-            if is_inside and not job.progress.diverged:
+            if is_inside and not self._is_other(task, job):
                 self._restorer.resume(job)
                 continue
             log.error(
@@ -399,6 +400,12 @@ class TaskRestores:
                 end = _up_to(starts[task.id].get(partition), end)
             task.stores.progress.forget(job.store)
             self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
+
+    def _is_other(self, task: Task, job: RestoreJob) -> bool:
+        """Whether the client has stopped because records that were read are not in the changelog any more: the log was
+        truncated before the position, and may have grown again."""
+        point = task.stores.progress.stored_point(job.store) if job.progress.lost else None
+        return point is not None and bool(self._divergences([(job.partition, point)]))
 
 
 def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:

@@ -177,9 +177,8 @@ class WriteBack:
             # In this order: that leader has what is written, also where another one is elected at once.
             states = self._admin.topic_states([changelog.topic])
             if self._admin.log_ends([changelog])[changelog] < logged.end:
-                raise RetryableError(
-                    f"changelog {str(changelog)!r} has lost records while a store was written", **place
-                )
+                text = f"changelog {str(changelog)!r} has lost records while a store was written into it"
+                raise RetryableError(text, **place)
             end = consumer.end_offsets([changelog])[changelog]
         epochs = states[changelog.topic].leader_epochs if changelog.topic in states else {}
         id_ = task.topic_ids.get(changelog.topic)

@@ -107,7 +107,8 @@ class Fetch:
 
     def _validate(self, log: PartitionLog) -> PartitionEvent | None:
         """Compares the position with the log of a new leader, as librdkafka does if it has read a record: where the log
-        was truncated before the position, it goes back to there, or reports it and stops (KIP-320)."""
+        was truncated before the position, it goes back to there, or reports it and stops (KIP-320). The event is that
+        of a position outside of the log (seen with 2.16)."""
         self._leader = log.leader_epoch
         end = log.epoch_end(self._read)[1] if self._read >= 0 else self.position
         if end >= self.position:
@@ -118,7 +119,7 @@ class Fetch:
             return None
         self.stopped = True
         reason = f"the log of {self.partition} was truncated at offset {end}, before the position {self.position}"
-        return self._event("_LOG_TRUNCATION", self.position, reason)
+        return self._event("_AUTO_OFFSET_RESET", self.position, reason)
 
     @property
     def log_end(self) -> int | None:

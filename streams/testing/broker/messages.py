@@ -23,7 +23,6 @@ ERROR_CODES = {
     "_DESTROY_BROKER": -137,
     "_STATE": -172,
     "_AUTO_OFFSET_RESET": -140,
-    "_LOG_TRUNCATION": -139,
     "_TRANSPORT": -195,
     "_ALL_BROKERS_DOWN": -187,
     "_TIMED_OUT": -185,

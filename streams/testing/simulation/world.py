@@ -175,11 +175,22 @@ class World:
                 worker.start()
 
     def _restart(self) -> None:
-        """Starts all workers again: who has committed nothing since has not noticed what its changelog lost."""
+        """Starts all workers again: one that has committed nothing since has not noticed what its changelog lost.
+
+        Then one worker is left: as long as there are others, a task may move to one whose store is still complete, and
+        be written back.
+        """
         for worker in self.crew:
             worker.stop()
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all workers run again")
+        others = list(self.crew)[1:]
+        for worker in others:
+            worker.wanted = False
+            worker.stop()
+        self._until(lambda: not any(one.process.alive for one in others), PATIENCE_S, "one worker is left")
+        self.scheduler.sleep(SESSIONS_S)
+        self._until(self._settled, PATIENCE_S, "the worker that is left has all tasks")
 
     # ------------------------------------------------------------------ when all is done
 

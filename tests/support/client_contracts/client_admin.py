@@ -7,6 +7,7 @@ from base64 import urlsafe_b64decode
 from client_contracts.client_kit import Cluster, contents, raises, read_to_end, send
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.ports import AT_BEGINNING, NewTopic, TopicInfo
 
 __all__ = ["AdminContract"]
@@ -136,6 +137,25 @@ class AdminContract:
         partition = TopicPartition(topic, 0)
         assert self.cluster.admin.topics([topic]) == {topic: TopicInfo(topic, 2)}
         assert self.cluster.consumer().end_offsets([partition]) == {partition: 0}
+
+    def test_a_record_is_in_its_log(self) -> None:
+        """Records tell the epoch of their leader, and logs that have lost nothing have all of them."""
+        topic = self.cluster.topic(2)
+        producer = self.cluster.producer()
+        send(producer, topic, b"one", b"two")
+        producer.flush()
+        partition, admin = TopicPartition(topic, 0), self.cluster.admin
+        last = read_to_end(self.cluster.until, self.cluster.consumer(), [partition])[-1]
+        epoch = last.leader_epoch()
+        assert epoch is not None
+        state = admin.topic_states([topic, self.cluster.name("missing")])
+        assert {name: one.id for name, one in state.items()} == admin.topic_ids([topic])
+        assert state[topic].leader_epochs.keys() == {0, 1}
+        assert state[topic].leader_epochs[0] >= epoch
+        there, later = (partition, LogPoint(last.offset(), epoch)), (partition, LogPoint(99, epoch))
+        assert admin.divergences([there]) == {}
+        assert admin.divergences([there, later]) == {later: 2}
+        assert admin.divergences([]) == {}
 
     def test_a_topic_made_again_has_another_id(self) -> None:
         """Ids are returned by one call for all topics; a topic that does not exist is left out."""
