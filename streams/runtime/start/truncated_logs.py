@@ -9,7 +9,7 @@ without such a record was written by an earlier release, or its broker gives no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from processor_api.task_id import TopicPartition
@@ -27,29 +27,51 @@ REBUILT = "store is rebuilt from its changelog: that has lost records which the 
 def find_truncated(tasks: Collection[Task], committed: Committed, admin: Admin) -> dict[TopicPartition, int]:
     """Finds what the logs of tasks have lost, with one request to each leader; notes it with the stores of each task.
 
+    Of a store that has no such record yet, since it was written by one commit or by an earlier release, its offset is
+    compared with the end of its changelog.
+
     :param committed: the offsets of their inputs.
     :returns: of each input that has lost records before its offset, the first offset whose record is another one.
     :raises RetryableError: if not all leaders answer.
     """
-    of_inputs: dict[tuple[TopicPartition, LogPoint], TopicPartition] = {}
+    of_inputs = dict(_points_of_inputs(tasks, committed))
     of_stores: dict[tuple[TopicPartition, LogPoint], list[tuple[Task, str]]] = {}
-    for task in tasks:
-        for store, topic in task.plan.changelogs.items():
-            progress = task.stores.progress
-            is_same = progress.topic_id(store) == task.topic_ids.get(topic, "")
-            if is_same and (point := progress.stored_point(store)) is not None:
-                place = TopicPartition(topic, task.id.partition)
-                of_stores.setdefault((place, point), []).append((task, store))
-        for partition in task.plan.partitions(task.id.partition):
-            if partition in committed and partition not in task.absent:
-                noted = TopicPartitionMetadata.decode(committed[partition].metadata)
-                if noted.point is not None and noted.topic_id == task.topic_ids.get(partition.topic, ""):
-                    of_inputs[partition, noted.point] = partition
+    without: dict[TopicPartition, tuple[Task, str, int]] = {}
+    for task, store, changelog in _stores(tasks):
+        progress = task.stores.progress
+        if (point := progress.stored_point(store)) is not None:
+            of_stores.setdefault((changelog, point), []).append((task, store))
+        elif store not in task.plan.source_changelogs and (offset := progress.stored_offset(store)) is not None:
+            without[changelog] = task, store, offset
     lost = admin.divergences(of_inputs.keys() | of_stores.keys()) if of_inputs or of_stores else {}
     for at, first in lost.items():
         for task, store in of_stores.get(at, ()):
             task.truncated[store] = first
+    ends = admin.log_ends(without) if without else {}
+    for changelog, (task, store, offset) in without.items():
+        if offset >= ends[changelog]:
+            task.truncated[store] = ends[changelog]
     return {of_inputs[at]: first for at, first in lost.items() if at in of_inputs}
+
+
+def _stores(tasks: Collection[Task]) -> Iterator[tuple[Task, str, TopicPartition]]:
+    """Yields the stores whose rows are of the topics that their changelogs are now."""
+    for task in tasks:
+        for store, topic in task.plan.changelogs.items():
+            if task.stores.progress.topic_id(store) == task.topic_ids.get(topic, ""):
+                yield task, store, TopicPartition(topic, task.id.partition)
+
+
+def _points_of_inputs(
+    tasks: Collection[Task], committed: Committed
+) -> Iterator[tuple[tuple[TopicPartition, LogPoint], TopicPartition]]:
+    """Yields the records that were committed with the offsets of inputs, of the topics that these are now."""
+    for task in tasks:
+        for partition in task.plan.partitions(task.id.partition):
+            if partition in committed and partition not in task.absent:
+                noted = TopicPartitionMetadata.decode(committed[partition].metadata)
+                if noted.point is not None and noted.topic_id == task.topic_ids.get(partition.topic, ""):
+                    yield (partition, noted.point), partition
 
 
 def from_difference(task: Task, partition: TopicPartition, found: OffsetAndMetadata, first: int) -> OffsetAndMetadata:

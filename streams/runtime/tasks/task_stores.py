@@ -197,6 +197,7 @@ class TaskStores:
             own = [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name]
             self._of_engine.append((engine, own, engine.family(OFFSETS).handle, engine.family(POSITIONS).handle))
         self.progress.note_complete(self._plan.stores, self._environment.clock.time_ms())
+        self.note_leaders()
 
     def _applied(self, store: OpenStore) -> _Applied:
         name = store.builder.name
