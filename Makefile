@@ -19,7 +19,7 @@ KAFKA_RELEASE = $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p
 BROKERS ?= 4.2.0 4.3.1 4.4.0
 BROKER_TESTS ?= $(addprefix tests/integration/test_, broker.py commits.py confluent_contract.py consumer_protocol.py fencing.py \
 	global_stores.py group_changes.py lifecycle.py membership_contract.py restore.py rolling_update.py standby_tasks.py \
-	streams_group.py whole_dsl.py wire_leave.py worker_death.py)
+	streams_group.py truncated_logs.py whole_dsl.py wire_leave.py worker_death.py)
 
 # Packages are compiled when they are first imported, and stay so.
 unexport PYTHONDONTWRITEBYTECODE

@@ -250,3 +250,12 @@ def test_no_transaction_is_left_without_its_marker() -> None:
     written(log, 1)
     assert log.last_stable_offset == log.end_offset == 3
     assert [record.offset() for record in log.read(0, 10, True)[0]] == [0, 2]
+
+
+def test_a_transaction_whose_first_records_were_deleted_is_lost_up_to_there() -> None:
+    log = PartitionLog("t", 0)
+    written(log, 3, producer_id=1)
+    log.end_transaction(1, committed=True)
+    log.delete_before(2)
+    log.lose_from(3)
+    assert (log.start_offset, log.end_offset) == (2, 2)

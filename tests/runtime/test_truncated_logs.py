@@ -291,6 +291,32 @@ def test_without_a_policy_a_truncated_input_ends_the_task(running: bool, kit: Cl
     assert "in,0,2" in str(failed.failure)
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_truncated_repartition_topic_ends_the_task(running: bool, kit: Cluster) -> None:
+    """Its records were the application's own, and some may be gone that were not processed."""
+    builder = StreamsBuilder()
+    words = builder.stream("in", Consumed(key_serde=S, value_serde=S)).group_by(
+        lambda _, value: value, Grouped(key_serde=S, value_serde=S)
+    )
+    words.count(materialized=Materialized(name="counts")).to_stream().map_values(str).to("out", Produced(key_serde=S))
+    topology, own = builder.build(), TopicPartition("app-counts-repartition", 0)
+    app = kit.start(topology, statestore_cache_max_bytes=0)
+    kit.send("a", "b", "c")
+    kit.until(lambda: len(kit.values()) == 3)
+    assert running or app.close(60)
+    with kit.broker.lock:
+        lose(kit, own, 1, *((str(number), b"x") for number in range(6)))
+    failed = app if running else kit.app(topology)
+    kit.until(lambda: failed.state is ClientState.ERROR)
+    text = str(failed.failure)
+    for part in (
+        "'app-counts-repartition-0' was truncated at offset 1",
+        "wrote there for itself may be gone",
+        "0,1 in",
+    ):
+        assert part in text
+
+
 @pytest.mark.parametrize("running", [False, True])
 def test_a_table_of_a_truncated_source_topic_has_the_rows_of_now(running: bool, kit: Cluster) -> None:
     """The topic is the changelog of the table: it kept rows of records that are gone."""

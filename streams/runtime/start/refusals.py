@@ -241,18 +241,24 @@ def own_records_were_deleted(task: TaskId, at: TopicPartition, offset: int, begi
     )
 
 
-def records_were_replaced(task: TaskId, at: TopicPartition, offset: int, first: int) -> StreamsError:
-    """Returns the error where an input has other records than those that were read, and the user wants no offset to be
-    chosen.
+def records_were_replaced(task: TaskId, at: TopicPartition, offset: int, first: int, *, is_own: bool) -> StreamsError:
+    """Returns the error where an input has other records than those that were read, and no offset may be chosen.
 
     :param first: the first offset whose record is another one.
+    :param is_own: whether the records are the application's own, of a repartition topic; otherwise the user wants none
+        to be chosen.
     """
+    why = (
+        "records that the application wrote there for itself may be gone that were not processed"
+        if is_own
+        else "the offset reset policy is 'none'"
+    )
     return _refusal(
         StreamsError,
         task,
-        f"the log of {str(at)!r} was truncated at offset {first} and has grown again (a leader was elected without the"
-        f" records from there on), so the records before the committed offset {offset} are not those that were"
-        " processed, and the offset reset policy is 'none'",
+        f"the log of {str(at)!r} was truncated at offset {first} and may have grown again (a leader was elected without"
+        f" the records from there on), so the records before offset {offset} are not those that were processed, and"
+        f" {why}",
         "To read on from the first record that is another one, stop the application and set the group's offset:"
         " `streams reset APP --offsets-only --from-file FILE`, with the line"
         f" {at.topic},{at.partition},{first} in FILE",

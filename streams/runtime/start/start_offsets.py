@@ -182,13 +182,14 @@ class StartOffsets:
         """Returns committed offsets, earlier ones of inputs whose logs have other records before them now.
 
         :param lost: the first offset whose record is another one, of each of these.
-        :raises StreamsError: if the reset policy of one is "none".
+        :raises StreamsError: if the reset policy of one is "none", or its records are the application's own.
         """
         found = dict(committed)
         for name, one in committed.items():
             if (first := lost.get(name)) is not None and first < one.offset:
-                if reset_policy(task.plan, name, self._default).policy == "none":
-                    raise records_were_replaced(task.id, name, one.offset, first)
+                is_own = name.topic in task.plan.repartition_topics
+                if is_own or reset_policy(task.plan, name, self._default).policy == "none":
+                    raise records_were_replaced(task.id, name, one.offset, first, is_own=is_own)
                 found[name] = from_difference(task, name, one, first)
         return found
 

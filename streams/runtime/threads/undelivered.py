@@ -203,8 +203,9 @@ class LostOffsets:
 
     def _truncated(self, task: Task, partition: TopicPartition, offset: int, first: int) -> int:
         """Returns where a partition is read from whose log was truncated, and may have grown again."""
-        if reset_policy(task.plan, partition, self._default).policy == "none":
-            raise records_were_replaced(task.id, partition, offset, first)
+        is_own = partition.topic in task.plan.repartition_topics
+        if is_own or reset_policy(task.plan, partition, self._default).policy == "none":
+            raise records_were_replaced(task.id, partition, offset, first, is_own=is_own)
         if self._is_changelog(task, partition):
             raise TransactionAborted(
                 f"the log of {str(partition)!r} was truncated at offset {first}, and a table has rows of the records"

@@ -120,9 +120,9 @@ class PartitionLog:
         That is what an unclean election does, or a broker whose disk is an older copy. Here the leader also lacks the
         first records of a transaction whose marker it lacks, because nothing would ever end that transaction.
         """
+        while cut := [one.first for one in self._ended if one.first < offset <= one.marker]:
+            offset = min(cut)
         offset = max(offset, self.start_offset)
-        while (first := min((one.first for one in self._ended if one.first < offset <= one.marker), default=-1)) >= 0:
-            offset = max(first, self.start_offset)
         epoch = self.leader_epoch + 1
         if offset < self.end_offset:
             del self._records[self._index(offset) :]

@@ -99,7 +99,8 @@ class World:
     def _check_refusal(self, refused: _LacksStore) -> None:
         """Checks that a worker which lacks a store had a reason to: a task that has moved, state that was lost or is in
         memory, or a changelog that was made again after the last commit."""
-        is_elsewhere = len(self.crew.workers) > 1 or not self._is_on_disk()
+        in_memory = "the store is in memory" in str(refused.__cause__) or not self._is_on_disk()
+        is_elsewhere = len(self.crew.workers) > 1 or in_memory
         if not is_elsewhere and all(action.kind in HARMLESS for action in self._actions):
             self.stage.findings.broken(f"a worker that has its store does not write it: {refused.__cause__}")
 
