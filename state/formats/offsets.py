@@ -30,6 +30,9 @@ PASSED = b"streams.passed/"
 LEADER_EPOCH = b"streams.leader-epoch/"
 """The prefix of the keys of the records of changelogs that a store stands for, with the epochs of their leaders."""
 
+LAST_LOGGED = b"streams.last-logged/"
+"""The prefix of the keys of the last records that stores have logged, with epochs of leaders that may not have them."""
+
 _OFFSET = struct.Struct(">q")
 _POINT = struct.Struct(">qi")
 
@@ -62,6 +65,11 @@ def point_key(topic: str, rows: bytes = b"") -> bytes:
     :param rows: what the key of the offset starts with, in front of the topic.
     """
     return LEADER_EPOCH + rows + topic.encode()
+
+
+def last_logged_key(topic: str) -> bytes:
+    """The key of the last record that was logged, with the epoch of the leader before it was."""
+    return LAST_LOGGED + topic.encode()
 
 
 def read_point(row: bytes | None) -> tuple[int, int] | None:

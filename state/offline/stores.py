@@ -13,6 +13,7 @@ from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.formats.offsets import (
     COMPLETE_AT,
+    LAST_LOGGED,
     LEADER_EPOCH,
     PASSED,
     REBUILT,
@@ -55,7 +56,7 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     return None
 
 
-BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS, REBUILT, PASSED, LEADER_EPOCH)
+BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS, REBUILT, PASSED, LEADER_EPOCH, LAST_LOGGED)
 """The prefixes of rows that say something about offsets, named by the topic, or about the rows of a store."""
 COUNTED = 10_000
 """The largest number of entries that is counted; more are estimated."""

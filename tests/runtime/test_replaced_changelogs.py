@@ -116,7 +116,7 @@ def test_a_changelog_made_again_under_a_running_worker_gets_its_store(
         remake(kit)
     assert counted(kit, "a")[-1:] == ["3"]
     kit.until(lambda: kit.broker.topics[CHANGELOG].partitions[0].end_offset >= 2)
-    assert app.state is ClientState.RUNNING
+    kit.until_state(app, ClientState.RUNNING)
     assert app.close(60)
     found = restored(kit, tmp_path, guarantee, "b", "a")
     assert found == ["2", "4"] or (guarantee == "at_least_once" and found == ["2", "5"])  # the record came again

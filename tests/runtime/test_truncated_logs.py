@@ -135,6 +135,24 @@ def test_an_older_store_is_rebuilt_from_what_the_changelog_has(
     assert (store, first) == ("counts", 0)
 
 
+@GUARANTEES
+def test_a_store_that_only_its_killed_worker_has_is_rebuilt(guarantee: str, kit: Cluster, tmp_path: Path) -> None:
+    """Its one commit was made by a worker that had no time to see which leader has it; another one has gone on."""
+    app = start(kit, guarantee, commit_interval_ms=1_000)
+    assert counted(kit, "a", "b") == ["1", "1"]
+    shutil.copytree(kit.directory / "app", tmp_path / "killed")  # between two commits, as a kill leaves it
+    assert app.close(60)
+    shutil.rmtree(kit.directory / "app")
+    app = start(kit, guarantee)
+    assert counted(kit, "a") == ["2"]
+    assert app.close(60)
+    shutil.rmtree(kit.directory / "app")
+    shutil.copytree(tmp_path / "killed", kit.directory / "app")
+    lose(kit, LOG, 0, *OTHERS)
+    start(kit, guarantee)
+    assert counted(kit, "a", "b", "other-1") == ["71", "1", "8"]
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 def test_a_setting_rejects_what_could_be_written(offset: int, kit: Cluster) -> None:
     """Also where the log has not grown again, as which it was rebuilt from what is left."""

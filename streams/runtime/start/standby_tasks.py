@@ -170,7 +170,7 @@ class StandbyStarts:
                 task=str(task.id),
             )
         keep_changelog_ids(task)
-        find_truncated([task], {}, self._admin)
+        find_truncated([task], committed, self._admin)
         return self.restores.plan_standby(task, committed)
 
 

@@ -39,7 +39,12 @@ def find_truncated(tasks: Collection[Task], committed: Committed, admin: Admin) 
     without: dict[TopicPartition, tuple[Task, str, int]] = {}
     for task, store, changelog in _stores(tasks):
         progress = task.stores.progress
-        if (point := progress.stored_point(store)) is not None:
+        point, last = progress.stored_point(store), progress.last_logged(store)
+        # The last record may be of a leader after the one that is known, and be there. A store that is complete is not
+        # written again for that; one that is not, which its owner has left, is filled again.
+        if last is not None and not progress.is_complete_at(store, _of_task(task, committed)):
+            of_stores.setdefault((changelog, last), []).append((task, store))
+        if point is not None:
             of_stores.setdefault((changelog, point), []).append((task, store))
         elif store not in task.plan.source_changelogs and (offset := progress.stored_offset(store)) is not None:
             without[changelog] = task, store, offset
@@ -60,6 +65,10 @@ def _stores(tasks: Collection[Task]) -> Iterator[tuple[Task, str, TopicPartition
         for store, topic in task.plan.changelogs.items():
             if task.stores.progress.topic_id(store) == task.topic_ids.get(topic, ""):
                 yield task, store, TopicPartition(topic, task.id.partition)
+
+
+def _of_task(task: Task, committed: Committed) -> Committed:
+    return {one: committed[one] for one in task.plan.partitions(task.id.partition) if one in committed}
 
 
 def _points_of_inputs(

@@ -22,6 +22,7 @@ from state.engine.port import OFFSETS, POSITIONS, Batch, Engine
 from state.engine.repair_hints import rebuild_store, rebuild_task
 from state.formats.offsets import (
     complete_at_key,
+    last_logged_key,
     offset_key,
     passed_key,
     point_key,
@@ -126,6 +127,19 @@ class StoredProgress:
         found = read_point(self.engine_of(store).family(OFFSETS).get(key)) if key else None
         return None if found is None else LogPoint(*found)
 
+    def last_logged_key(self, store: str) -> bytes:
+        """Returns the key of the last record that the store has logged; empty where no point is kept, or others write
+        the changelog."""
+        is_kept = self.point_key(store) and store not in self._plan.source_changelogs
+        return last_logged_key(self._plan.changelogs[store]) if is_kept else b""
+
+    def last_logged(self, store: str) -> LogPoint | None:
+        """Returns the last record that the store has logged, with the epoch of the leader before it was: the record may
+        be of the next one. ``None`` if a later commit or start knows which leader has it."""
+        key = self.last_logged_key(store)
+        found = read_point(self.engine_of(store).family(OFFSETS).get(key)) if key else None
+        return None if found is None else LogPoint(*found)
+
     def time_key(self, store: str) -> bytes:
         """Returns the key of the time as of which a store is complete; empty for a store without such a time.
 
@@ -169,8 +183,9 @@ class StoredProgress:
     def _delete_offset(self, store: str, batch: Batch, handle: Any) -> None:
         """Deletes what says which records of its changelog a store has."""
         batch.delete(self.offset_key(store), handle)
-        if key := self.point_key(store):
-            batch.delete(key, handle)
+        for key in (self.point_key(store), self.last_logged_key(store)):
+            if key:
+                batch.delete(key, handle)
 
     def _rows_prefix(self, store: str) -> bytes:
         return f"{family_of(self._plan.topology.stores[store])}/".encode()

@@ -45,6 +45,8 @@ class _Applied(NamedTuple):
     """That of the offset of the changelog."""
     point_key: bytes
     """That of a record of the changelog, with the epoch of its leader."""
+    last_key: bytes
+    """That of the last record, with the epoch of the leader before it was logged."""
     time_key: bytes
 
 
@@ -203,7 +205,8 @@ class TaskStores:
         name = store.builder.name
         key = self.progress.offset_key(name) if name in self._plan.changelogs else b""
         changelog, progress = self.changelogs.by_store.get(name), self.progress
-        return _Applied(store, changelog, key, progress.point_key(name), progress.time_key(name))
+        points = progress.point_key(name), progress.last_logged_key(name)
+        return _Applied(store, changelog, key, *points, progress.time_key(name))
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name, environment = builder.name, self._environment
@@ -377,7 +380,7 @@ class TaskStores:
             begin = now() if counters else 0.0
             batch, points_noted = engine.batch(), list[tuple[Changelog, LogPoint]]()
             time = write_time(self._environment.clock.time_ms())
-            for store, changelog, key, point_key, time_key in stores:
+            for store, changelog, key, point_key, last_key, time_key in stores:
                 store.apply(batch)
                 if time_key:
                     batch.put(time_key, time, offsets_handle)
@@ -386,6 +389,8 @@ class TaskStores:
                     if point_key and (noted := changelog.point_to_note(leaders)) is not None:
                         points_noted.append((changelog, noted))
                         batch.put(point_key, write_point(*noted), offsets_handle)
+                    if last_key and offset > changelog.applied and (epoch := leaders.get(changelog.topic)) is not None:
+                        batch.put(last_key, write_point(offset, epoch), offsets_handle)
                 elif key and (position := self._of_source(store.builder.name, positions)) is not None:
                     batch.put(key, write_offset(position - 1), offsets_handle)
                     if point_key and (point := self._of_source(store.builder.name, points)) is not None:
@@ -412,6 +417,7 @@ class TaskStores:
                 noted = None if one.changelog is None else one.changelog.point_to_note(self.changelogs.leaders)
                 if one.changelog is not None and one.point_key and noted is not None:
                     batch.put(one.point_key, write_point(*noted), offsets_handle)
+                    batch.delete(one.last_key, offsets_handle)
                     found.append((one.changelog, noted))
             if found:
                 engine.write(batch)
