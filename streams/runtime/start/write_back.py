@@ -179,7 +179,7 @@ class WriteBack:
             if self._admin.log_ends([changelog])[changelog] < logged.end:
                 text = f"changelog {str(changelog)!r} has lost records while a store was written into it"
                 raise RetryableError(text, **place)
-            end = consumer.end_offsets([changelog])[changelog]
+            end = logged.end  # and not that of the log, which may lose records at any moment
         epochs = states[changelog.topic].leader_epochs if changelog.topic in states else {}
         id_ = task.topic_ids.get(changelog.topic)
         task.stores.progress.bind_written(store, id_, end - 1, epochs.get(changelog.partition))
