@@ -15,7 +15,6 @@ from hashlib import blake2b
 from typing import Any
 
 from processor_api.stores.suppliers import ROCKSDB
-from streams.kafka.offset_metadata import LogPoint
 from streams.snapshots.store_files import LAYOUT, SnapshotError, TableFile
 
 VERSION = 1
@@ -41,9 +40,9 @@ class StoreState:
     """The time as of which the store had all of its changelog up to the offset, by the wall clock of its worker."""
     families: Sequence[str]
     """The families that hold its rows."""
-    point: LogPoint | None = None
-    """A record of the changelog that the store holds, with the epoch of a leader that had it; ``None`` in snapshots of
-    earlier releases, and where the brokers give no epochs."""
+    point: tuple[int, int] | None = None
+    """The offset of a record of the changelog that the store holds, with the epoch of a leader that had it; ``None`` in
+    snapshots of earlier releases, and where the brokers give no epochs."""
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> StoreState:
@@ -52,7 +51,7 @@ class StoreState:
         :raises TypeError: if they are others than those that one has.
         """
         point = fields.get("point")
-        return StoreState(**{**fields, "point": None if point is None else LogPoint(*point)})
+        return StoreState(**{**fields, "point": None if point is None else tuple(point)})
 
 
 @dataclass(frozen=True, kw_only=True)

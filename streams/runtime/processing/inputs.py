@@ -249,9 +249,10 @@ class MeanSize:
 class KnownEnds:
     """Holds where an input partition ended, and how far it was read; written by the task's thread, read by any."""
 
-    __slots__ = ("delivered", "log", "reached", "read_ms", "read_to", "stalled")
+    __slots__ = ("delivered", "epochs", "log", "reached", "read_ms", "read_to", "stalled")
 
     def __init__(self) -> None:
+        self.epochs = ReadEpochs()
         self.delivered: int | None = None
         """The offset of the record that the consumer delivers next, if no offset is left out."""
         self.stalled = False
@@ -342,7 +343,6 @@ class InputQueue:
         self.caught_up = False
         """Whether the end of the partition was reached after the last record that was added."""
         self.ends = KnownEnds()
-        self.epochs = ReadEpochs()
         self._size = MeanSize()
         timed = self.messages if source.reads_alone else deque[Any]()
         self.parts = timed, partition, source.read_key, source.read_value, source.forward
@@ -371,7 +371,7 @@ class InputQueue:
         self.caught_up = False
         self.reader.consumed.add(messages)
         if messages:
-            self.epochs.add(messages)
+            self.ends.epochs.add(messages)
         kept = messages if self._skipped is None else self._skipped.others(messages)
         self.messages.extend(kept)
         if kept or not messages or len(self):
@@ -397,7 +397,7 @@ class InputQueue:
     def continue_at(self, offset: int) -> None:
         """Continues at another offset, where nothing is buffered."""
         self.position = self.ends.delivered = offset
-        self.epochs.begin(None)
+        self.ends.epochs.begin(None)
         self.caught_up = False
 
     def measure(self, messages: Sequence[Any]) -> None:

@@ -24,6 +24,7 @@ from processor_api.texts import error_text, kind_and_text
 from state.directory.own_files import make_own_directory
 from state.engine.repair_hints import without_hint
 from state.registry.kinds import families_of
+from streams.kafka.offset_metadata import LogPoint
 from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPart, SnapshotPlace, parts_of
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.task import Task
@@ -196,7 +197,7 @@ class SnapshotStarts:
     def _lost(self, partition: int, snapshot: TaskSnapshot) -> str | None:
         """Returns what changelogs have lost of a snapshot since it was made; any thread may call it."""
         points = {
-            (TopicPartition(state.topic, partition), state.point): name
+            (TopicPartition(state.topic, partition), LogPoint(*state.point)): name
             for name, state in snapshot.stores.items()
             if state.point is not None
         }

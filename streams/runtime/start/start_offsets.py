@@ -149,9 +149,9 @@ class StartOffsets:
         lost = find_truncated(tasks, committed, self._admin)
         for task in tasks:  # before the changelogs are checked, which may have lost all of their records
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
-            for store in [one for one in task.truncated if one not in task.plan.source_changelogs]:
+            for store in [one for one in task.stores.progress.truncated if one not in task.plan.source_changelogs]:
                 if self._write_back is not None and self._write_back.keep(task, store, known) is not None:
-                    del task.truncated[store]
+                    del task.stores.progress.truncated[store]
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
             start_guard.check_handed_over(application, tasks, committed)

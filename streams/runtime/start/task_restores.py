@@ -257,7 +257,7 @@ class TaskRestores:
         now = self._clock.time_ms()
         for partition, store in changelogs.items():
             end, stored = ends[partition], self._stored_offset(task, store, ends[partition])
-            is_source, is_other = store in task.plan.source_changelogs, store in task.truncated
+            is_source, is_other = store in task.plan.source_changelogs, store in task.stores.progress.truncated
             if is_source:  # only what was processed (semantics 95)
                 end = _up_to(starts.get(partition), end)
             elif stored is not None and not (is_other or beginnings[partition] <= stored + 1 <= end):
@@ -321,7 +321,7 @@ class TaskRestores:
         """Empties a store of records that its changelog has lost."""
         progress = task.stores.progress
         place = {"store": store, "task": str(task.id), "topic": partition.topic, "partition": partition.partition}
-        offset, first = progress.stored_offset(store), task.truncated.pop(store)
+        offset, first = progress.stored_offset(store), task.stores.progress.truncated.pop(store)
         log.error(REBUILT, extra={**place, "offset": offset, "first_other": first})
         progress.forget(store)
 
@@ -340,7 +340,7 @@ class TaskRestores:
         planned: dict[str, ChangelogRange] = {}
         emptied: dict[str, ChangelogRange] = {}
         for partition, store in changelogs.items():
-            if store in task.truncated:
+            if store in task.stores.progress.truncated:
                 self._forget_truncated(task, store, partition)
             end, stored, limit = ends[partition], progress.stored_offset(store), NO_END
             has_rows = stored is None and progress.has_rows(store)

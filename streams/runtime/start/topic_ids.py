@@ -106,7 +106,7 @@ class TopicIdentity:
             check_same(known, now, frozenset().union(*(task.plan.topics for task in tasks)))
         lost = {name: one for name, one in ends.items() if one.end < one.expected}
         for one in lost.values():
-            one.task.truncated[one.store] = one.end
+            one.task.stores.progress.truncated[one.store] = one.end
         for name, one in sorted(lost.items(), key=itemgetter(0)):
             raise TransactionAborted(
                 f"changelog {str(name)!r} has lost records that this worker wrote: a leader was elected without them."

@@ -51,11 +51,11 @@ def find_truncated(tasks: Collection[Task], committed: Committed, admin: Admin) 
     lost = admin.divergences(of_inputs.keys() | of_stores.keys()) if of_inputs or of_stores else {}
     for at, first in lost.items():
         for task, store in of_stores.get(at, ()):
-            task.truncated[store] = first
+            task.stores.progress.truncated[store] = first
     ends = admin.log_ends(without) if without else {}
     for changelog, (task, store, offset) in without.items():
         if offset >= ends[changelog]:
-            task.truncated[store] = ends[changelog]
+            task.stores.progress.truncated[store] = ends[changelog]
     return {of_inputs[at]: first for at, first in lost.items() if at in of_inputs}
 
 

@@ -141,8 +141,6 @@ class Committer:
     :param pace: records how long drains take.
     :param session_timeout_s: how long the group waits for a member of which it hears nothing.
     :param check_topics: raises if a topic of tasks to commit is not the one that they were opened with.
-    :param note_leaders: notes with the stores of tasks, which have committed for the last time, what their changelogs
-        have.
     """
 
     def __init__(
@@ -155,7 +153,6 @@ class Committer:
         exactly_once: bool,
         session_timeout_s: float = 45.0,
         check_topics: Callable[[Collection[Task]], None] = lambda tasks: None,
-        note_leaders: Callable[[Collection[Task]], None] = lambda tasks: None,
     ) -> None:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
@@ -166,7 +163,8 @@ class Committer:
         self._clock = clock
         self._exactly_once = exactly_once
         self._check_topics = check_topics
-        self._note_leaders = note_leaders
+        self.note_leaders: Callable[[Collection[Task]], None] = lambda tasks: None
+        """Notes with the stores of tasks, which have committed for the last time, what their changelogs have."""
         self._pace = pace
         self.progressed = False
         """Whether the last commit had more in it than what was written when processors were initialised."""
@@ -255,7 +253,7 @@ class Committer:
     def commit_last(self, tasks: Collection[Task], closing: Collection[Task]) -> None:
         """Commits as :meth:`commit`, before some of the tasks are closed."""
         self.commit(tasks)
-        self._note_leaders(closing)
+        self.note_leaders(closing)
 
     def _catch_up(self) -> bool:
         """Writes what is committed to engines whose disk was full; returns whether there was anything.

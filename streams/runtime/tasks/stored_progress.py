@@ -99,6 +99,9 @@ class StoredProgress:
         self._engines = engines
         self._database = str(state_dir / DATABASE)
         self._position_keys: dict[TopicPartition, bytes] = {}
+        self.truncated: dict[str, int] = {}
+        """The stores that hold records which their changelogs have lost, each with the first offset whose record is
+        another one now."""
 
     def engine_of(self, store: str) -> Engine:
         """Returns the engine that holds a store."""
@@ -114,8 +117,8 @@ class StoredProgress:
         return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
 
     def point_key(self, store: str) -> bytes:
-        """Returns the key of the record by which the store's changelog is told from one that was truncated; empty for a
-        store without one: custom stores keep offsets alone."""
+        """Returns the key of the record by which a truncated changelog is noticed; empty for a store without one, as
+        custom stores, which keep offsets alone."""
         topic = self._plan.changelogs.get(store)
         if topic is None or isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):
             return b""

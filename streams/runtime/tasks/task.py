@@ -73,9 +73,6 @@ class Task:
         """Whether what waits for a commit is more than what was written when processors were initialised."""
         self.topic_ids: Mapping[str, str] = {}
         """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster knows them."""
-        self.truncated: dict[str, int] = {}
-        """The stores that hold records which their changelogs have lost, each with the first offset whose record is
-        another one now."""
         self.absent: frozenset[TopicPartition] = frozenset()
         """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None

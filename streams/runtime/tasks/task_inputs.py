@@ -170,7 +170,7 @@ class TaskInputs:
         """Returns the last record that was processed of each partition, with the epoch of its leader, where known."""
         found = {}
         for name, queue in self.queues.items():
-            point = None if queue.position is None else queue.epochs.before(queue.position)
+            point = None if queue.position is None else queue.ends.epochs.before(queue.position)
             if point is not None:
                 found[name] = point
         return found
@@ -211,7 +211,7 @@ class TaskInputs:
                     schemas=schemas,
                     form=form,
                     changelog_ids=changelog_ids,
-                    point=queue.epochs.before(position),
+                    point=queue.ends.epochs.before(position),
                 )
                 found = OffsetAndMetadata(position, metadata.encode())
                 if found != before:
@@ -230,4 +230,4 @@ def _continue(queue: InputQueue, committed: OffsetAndMetadata) -> None:
     metadata = TopicPartitionMetadata.decode(committed.metadata)
     queue.partition_time = metadata.partition_time
     queue.skip(metadata.skip)
-    queue.epochs.begin(metadata.point)
+    queue.ends.epochs.begin(metadata.point)

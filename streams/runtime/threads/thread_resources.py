@@ -403,8 +403,8 @@ def make_resources(
         exactly_once=config.exactly_once,
         session_timeout_s=client_configs.session_timeout_ms(config) / 1000,
         check_topics=topics.check,
-        note_leaders=topics.note_leaders,
     )
+    committer.note_leaders = topics.note_leaders
     restorer = Restorer(
         clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
     )

@@ -197,7 +197,7 @@ class LostOffsets:
         """Returns the first offset whose record is another one than that which was read; ``None`` if the leader knows
         of none."""
         queue = task.inputs.queues[partition]
-        point = None if queue.next_offset is None else queue.epochs.before(queue.next_offset)
+        point = None if queue.next_offset is None else queue.ends.epochs.before(queue.next_offset)
         lost = {} if point is None else self._admin.divergences([(partition, point)])
         return next(iter(lost.values()), None)
 

@@ -52,7 +52,7 @@ class FetchSettings:
 class Fetch:
     """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call."""
 
-    __slots__ = ("_broker", "_eof_at", "_leader", "_log", "_read", "_settings", "_topic", "_unknown", "moved",
+    __slots__ = ("_broker", "_eof_at", "_log", "_seen", "_settings", "_topic", "_unknown", "moved",
                  "partition", "paused", "position", "stopped")  # fmt: skip
 
     def __init__(self, broker: EmbeddedBroker, partition: TopicPartition, settings: FetchSettings) -> None:
@@ -69,7 +69,7 @@ class Fetch:
     def seek(self, offset: int) -> None:
         """Reads on from an offset, or from an end of the log as it is now."""
         self.position = offset
-        self._leader = self._read = -1
+        self._seen = -1, -1  # the epochs of the last leader and of the last record
         self.moved = False
         self._eof_at = -1
         self.stopped = False
@@ -87,7 +87,7 @@ class Fetch:
             log = self._log
             assert log is not None
             self._resolve()
-        if log.leader_epoch != self._leader and (event := self._validate(log)) is not None:
+        if log.leader_epoch != self._seen[0] and (event := self._validate(log)) is not None:
             return [event]
         position, settings = self.position, self._settings
         limit = log.last_stable_offset if settings.committed else log.end_offset
@@ -96,7 +96,7 @@ class Fetch:
             messages[:], self.position = log.read(position, count, settings.committed)
             self.moved = True
             if messages:
-                self._read = messages[-1].epoch
+                self._seen = self._seen[0], messages[-1].epoch
         elif not log.start_offset <= position <= log.end_offset:
             return self._reset(log, count)
         if settings.reports_eof and self.position == limit != self._eof_at and len(messages) < count:
@@ -109,13 +109,14 @@ class Fetch:
         """Compares the position with the log of a new leader, as librdkafka does if it has read a record: where the log
         was truncated before the position, it goes back to there, or reports it and stops (KIP-320). The event is that
         of a position outside of the log (seen with 2.16)."""
-        self._leader = log.leader_epoch
-        end = log.epoch_end(self._read)[1] if self._read >= 0 else self.position
+        _, read = self._seen
+        self._seen = log.leader_epoch, read
+        end = log.epoch_end(read)[1] if read >= 0 else self.position
         if end >= self.position:
             return None
         if self._settings.reset_to is not None:
             self.seek(max(end, log.start_offset))
-            self._leader = log.leader_epoch
+            self._seen = log.leader_epoch, -1
             return None
         self.stopped = True
         reason = f"the log of {self.partition} was truncated at offset {end}, before the position {self.position}"

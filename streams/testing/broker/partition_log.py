@@ -34,15 +34,26 @@ class _Ended(NamedTuple):
     marker: int
 
 
+class _History:
+    """The transactions that have ended in a partition, and its leaders."""
+
+    __slots__ = ("ended", "epochs", "last_aborted")
+
+    def __init__(self) -> None:
+        self.ended: list[_Ended] = []
+        self.epochs = [_Epoch(0, 0)]
+        """The leaders that have written records or are to write the next one, in their order."""
+        self.last_aborted = -1
+        """The offset of the last record of an aborted transaction."""
+
+
 class PartitionLog:
     """The log of a partition. ``end_offset`` is its high watermark too: there are no replicas to wait for."""
 
     __slots__ = (
         "_aborted",
-        "_ended",
-        "_epochs",
         "_gapless",
-        "_last_aborted",
+        "_history",
         "_open",
         "_records",
         "_tombstones_go_ms",
@@ -66,10 +77,7 @@ class PartitionLog:
         self._gapless = True
         self._open: dict[int, list[LogRecord]] = {}
         self._aborted: set[int] = set()
-        self._last_aborted = -1
-        self._ended: list[_Ended] = []
-        self._epochs = [_Epoch(0, 0)]
-        """The leaders that have written records or are to write the next one, in their order."""
+        self._history = _History()
         self._tombstones_go_ms: dict[int, int] = {}
         """The time at which a tombstone that was kept by a compaction may be removed, by its offset (KIP-534)."""
 
@@ -91,10 +99,10 @@ class PartitionLog:
         """Writes the marker that ends the producer's transaction in this partition."""
         records = self._open.pop(producer_id, [])
         if records:
-            self._ended.append(_Ended(records[0].log_offset, self.end_offset))
+            self._history.ended.append(_Ended(records[0].log_offset, self.end_offset))
         if records and not committed:
             self._aborted.update(map(_offset_of, records))
-            self._last_aborted = max(self._last_aborted, records[-1].log_offset)
+            self._history.last_aborted = max(self._history.last_aborted, records[-1].log_offset)
         self.end_offset += 1
         self._gapless = False
         stable = min((run[0].log_offset for run in self._open.values()), default=self.end_offset)
@@ -105,14 +113,14 @@ class PartitionLog:
     @property
     def leader_epoch(self) -> int:
         """The number of the present leader, one more with each election."""
-        return self._epochs[-1].epoch
+        return self._history.epochs[-1].epoch
 
     def elect(self) -> None:
         """Gives the partition another leader that has the whole log."""
         epoch = self.leader_epoch + 1
-        while self._epochs and self._epochs[-1].start >= self.end_offset:
-            del self._epochs[-1]
-        self._epochs.append(_Epoch(epoch, self.end_offset))
+        while self._history.epochs and self._history.epochs[-1].start >= self.end_offset:
+            del self._history.epochs[-1]
+        self._history.epochs.append(_Epoch(epoch, self.end_offset))
 
     def lose_from(self, offset: int) -> None:
         """Gives the partition a leader that lacks the records from an offset on, which the next records get again.
@@ -120,36 +128,36 @@ class PartitionLog:
         That is what an unclean election does, or a broker whose disk is an older copy. Here the leader also lacks the
         first records of a transaction whose marker it lacks, because nothing would ever end that transaction.
         """
-        while cut := [one.first for one in self._ended if one.first < offset <= one.marker]:
+        while cut := [one.first for one in self._history.ended if one.first < offset <= one.marker]:
             offset = min(cut)
         offset = max(offset, self.start_offset)
         epoch = self.leader_epoch + 1
         if offset < self.end_offset:
             del self._records[self._index(offset) :]
             self.end_offset = offset
-            self._ended = [one for one in self._ended if one.marker < offset]
+            self._history.ended = [one for one in self._history.ended if one.marker < offset]
             for producer_id, run in list(self._open.items()):
                 run[:] = [record for record in run if record.log_offset < offset]
                 if not run:
                     del self._open[producer_id]
             self.last_stable_offset = min((run[0].log_offset for run in self._open.values()), default=offset)
-            self._last_aborted = min(self._last_aborted, offset - 1)
+            self._history.last_aborted = min(self._history.last_aborted, offset - 1)
             self.segments.ends_at(offset, self._records)
             self._records_removed()
-        while self._epochs and self._epochs[-1].start >= offset:
-            del self._epochs[-1]
-        self._epochs.append(_Epoch(epoch, self.end_offset))
+        while self._history.epochs and self._history.epochs[-1].start >= offset:
+            del self._history.epochs[-1]
+        self._history.epochs.append(_Epoch(epoch, self.end_offset))
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """Returns the largest epoch in the log up to one, and the offset after its last record (OffsetForLeaderEpoch);
         -1 and -1 for an epoch that is to come."""
         if epoch > self.leader_epoch:
             return -1, -1
-        index = bisect_right(self._epochs, epoch, key=_epoch_of)
+        index = bisect_right(self._history.epochs, epoch, key=_epoch_of)
         if index == 0:
-            return epoch, self._epochs[0].start
-        end = self._epochs[index].start if index < len(self._epochs) else self.end_offset
-        return self._epochs[index - 1].epoch, end
+            return epoch, self._history.epochs[0].start
+        end = self._history.epochs[index].start if index < len(self._history.epochs) else self.end_offset
+        return self._history.epochs[index - 1].epoch, end
 
     # ------------------------------------------------------------------ reading
 
@@ -170,7 +178,7 @@ class PartitionLog:
             else:
                 run = records[start:stop]
                 position = limit
-            if committed and run and run[0].log_offset <= self._last_aborted:
+            if committed and run and run[0].log_offset <= self._history.last_aborted:
                 run = [record for record in run if record.log_offset not in self._aborted]
             if run:
                 return run, position
