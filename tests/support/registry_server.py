@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from streams.trials import trial_in_effect
 
-
 _PORTS: set[int] = set()
 """Those that registries of this process have had."""
 
