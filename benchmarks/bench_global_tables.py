@@ -24,7 +24,7 @@ from streams import Consumed, StreamsBuilder
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.spark.backfill.global_filling import FillingJob, run_filling
-from streams.spark.backfill.run_directory import RunDirectory
+from streams.spark.runs.run_directory import RunDirectory
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ship

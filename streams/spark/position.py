@@ -1,4 +1,4 @@
-"""Where a result stands in its inputs: what of each topic is in it, and where what comes next has to begin.
+"""Positions of results in their inputs: which records of each topic are in one, and where the next ones begin.
 
 A position is written into the run directory with the result of a backfill. Wherever two parts meet, the end of one is
 compared with the begin of the other (docs/decisions/spark.md, "A result knows where it stands"): a later backfill that
@@ -22,11 +22,11 @@ NO_TIME = -1
 Source = Mapping[str, Any]
 Reports = Iterable[Mapping[str, Any]]
 Verdict = Literal["next", "applied", "empty"]
-"""What the records of a topic are to a state: those that come next, those that are in it already, or none."""
+"""Records of a topic as a state sees them: those that come next, those that are in it already, or none."""
 
 
 class PartitionPosition(NamedTuple):
-    """Where a result stands in one partition."""
+    """Holds the place of a result in one partition."""
 
     offset: int | None
     """The offset at which the next records begin; ``None`` where histories have no offsets."""
@@ -37,8 +37,8 @@ class PartitionPosition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What one run has read of a topic.
+class HistoryBatch:
+    """Describes the records that one run has read of a topic.
 
     :param source: what it was read from: ``kind`` (``"kafka"``, ``"files"``, ``"table"`` or ``"frame"``), ``name`` as
         its user has named it, ``files`` as hashes of name, size and time, ``content`` of an Arrow table as a hash,
@@ -61,14 +61,14 @@ class Batch:
         return {"source": dict(self.source), "begins": _by_text(self.begins), "ends": _by_text(self.ends)}
 
     @staticmethod
-    def of(found: Mapping[str, Any]) -> Batch:
+    def of(found: Mapping[str, Any]) -> HistoryBatch:
         """Reads what :meth:`data` returned."""
-        return Batch(dict(found["source"]), _by_number(found["begins"]), _by_number(found["ends"]))
+        return HistoryBatch(dict(found["source"]), _by_number(found["begins"]), _by_number(found["ends"]))
 
 
 @dataclass(frozen=True)
 class TopicPosition:
-    """Where a result stands in one topic.
+    """Holds the place of a result in one topic.
 
     :param topic_id: the id of the topic, where the cluster was asked: a topic that is made again has another.
     :param batches: what each run has read of it, the first one first.
@@ -76,12 +76,12 @@ class TopicPosition:
 
     partitions: Mapping[int, PartitionPosition]
     topic_id: str | None = None
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[HistoryBatch, ...] = ()
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where a result stands in its inputs.
+class InputPosition:
+    """Holds the place of a result in its inputs.
 
     :param application_id: the application whose state it is.
     :param topics: each topic that was read; topics of the application itself are left out.
@@ -137,7 +137,7 @@ class Position:
         return {"application_id": self.application_id, "topics": topics}
 
     @staticmethod
-    def from_json(text: str) -> Position:
+    def from_json(text: str) -> InputPosition:
         """Returns the position that :meth:`to_json` wrote.
 
         :raises PositionError: if it is no such text, or that of a newer release.
@@ -149,23 +149,26 @@ class Position:
                     f"the position is of version {found['version']}, and this release reads version {VERSION}: use the"
                     " release that wrote it, or a newer one"
                 )
-            return Position.of(found)
+            return InputPosition.of(found)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             shown = f"{type(error).__name__}: {error}"
             raise PositionError(f"this is not the text of a position ({shown}): {text[:80]!r}") from error
 
     @staticmethod
-    def of(found: Mapping[str, Any]) -> Position:
+    def of(found: Mapping[str, Any]) -> InputPosition:
         """Reads what :meth:`data` returned."""
         topics = {
             str(topic): TopicPosition(
                 {int(number): PartitionPosition(*one) for number, one in given["partitions"].items()},
                 given["id"],
-                tuple(map(Batch.of, given["batches"])),
+                tuple(map(HistoryBatch.of, given["batches"])),
             )
             for topic, given in found["topics"].items()
         }
-        return Position(str(found["application_id"]), topics)
+        return InputPosition(str(found["application_id"]), topics)
+
+
+Position = InputPosition
 
 
 # ---------------------------------------------------------------------- the end of a run
@@ -185,13 +188,13 @@ def has_offsets(run: Mapping[str, Any], topic: str) -> bool:
     return isinstance(history, Mapping) and history.get("offset") is not None
 
 
-def begin_of_run(run: Mapping[str, Any]) -> Position:
+def begin_of_run(run: Mapping[str, Any]) -> InputPosition:
     """Returns where the state stands with which a run begins."""
     given = run.get("begin")
-    return Position.of(given) if given else Position(str(run["application_id"]))
+    return InputPosition.of(given) if given else InputPosition(str(run["application_id"]))
 
 
-def end_of_run(run: Mapping[str, Any], reports: Reports) -> Position:
+def end_of_run(run: Mapping[str, Any], reports: Reports) -> InputPosition:
     """Returns where a run stands in its inputs at its end.
 
     :param run: what was run, as the run directory has it.
@@ -227,10 +230,10 @@ def end_of_run(run: Mapping[str, Any], reports: Reports) -> Position:
         batches = was.batches
         if topic not in run.get("applied", ()):
             kept = {number: end for number, end in ends.items() if number in begins}
-            batches = (*batches, Batch(identity(source), begins, kept))
+            batches = (*batches, HistoryBatch(identity(source), begins, kept))
         id_ = ((pinned or {}).get("topic_ids") or cut.get("topic_ids") or {}).get(topic) or was.topic_id
         topics[topic] = TopicPosition(partitions, id_, batches)
-    return Position(str(run["application_id"]), topics)
+    return InputPosition(str(run["application_id"]), topics)
 
 
 def identity(source: Source) -> dict[str, Any]:
@@ -244,7 +247,7 @@ def identity(source: Source) -> dict[str, Any]:
 def file_hash(name: str, state: Iterable[Any]) -> str:
     """Returns what tells a file of a history from all others.
 
-    :param state: its size, its time, and its ETag if there is one.
+    :param state: its size and its time.
     """
     return blake2b(json.dumps([name, *state]).encode(), digest_size=8).hexdigest()
 
@@ -271,7 +274,7 @@ def _ended(was: PartitionPosition | None, end: int | None, cut: int | None, time
 def verdict(
     topic: str,
     was: TopicPosition,
-    batch: Batch,
+    batch: HistoryBatch,
     *,
     is_placed: bool,
     count: int,
@@ -315,7 +318,7 @@ def verdict(
     return "next" if batch.begins else "empty"
 
 
-def _check_meeting(topic: str, number: int, was: TopicPosition, batch: Batch, *, allow_gaps: bool) -> None:
+def _check_meeting(topic: str, number: int, was: TopicPosition, batch: HistoryBatch, *, allow_gaps: bool) -> None:
     found, begin, end = was.partitions.get(number), batch.begins[number], batch.ends[number]
     place = {"topic": topic, "partition": number, "offset": begin}
     if found is None or found.offset is None:
@@ -341,7 +344,7 @@ def _check_meeting(topic: str, number: int, was: TopicPosition, batch: Batch, *,
         )
 
 
-def _difference(was: TopicPosition, batch: Batch, number: int) -> str:
+def _difference(was: TopicPosition, batch: HistoryBatch, number: int) -> str:
     """Returns why records of the same offsets are not those that were applied, for the middle of a sentence."""
     for one in was.batches:
         if one.begins.get(number) == batch.begins[number] and one.ends.get(number) == batch.ends[number]:
@@ -353,7 +356,7 @@ def _difference(was: TopicPosition, batch: Batch, number: int) -> str:
     return ""
 
 
-def _check_files(topic: str, was: TopicPosition, batch: Batch) -> None:
+def _check_files(topic: str, was: TopicPosition, batch: HistoryBatch) -> None:
     """Refuses a batch without offsets that has the name of another one, or some of its files."""
     files = set(batch.source.get("files", ()))
     for one in was.batches:

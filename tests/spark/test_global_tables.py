@@ -27,10 +27,10 @@ from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.spark.backfill.global_filling import FillingJob, run_filling
-from streams.spark.backfill.run_directory import RunDirectory
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ship
+from streams.spark.runs.run_directory import RunDirectory
 
 TEXT = Serdes.STRING
 KEPT = {kind.name: kind for kind in KINDS if not kind.operator and "lru" not in kind.name and "-by-" not in kind.name}

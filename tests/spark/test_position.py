@@ -10,25 +10,27 @@ import pytest
 from processor_api.task_id import TopicPartition
 from streams.spark import Position, PositionError
 from streams.spark.backfill.continuing import Reading, continuation
-from streams.spark.position import Batch, PartitionPosition, TopicPosition, end_of_run
+from streams.spark.position import HistoryBatch, PartitionPosition, TopicPosition, end_of_run
 
 FRAME = {"kind": "frame", "plan": "a"}
 
 
 def placed(begins: dict[int, int], ends: dict[int, int], source: dict[str, Any] = FRAME, **given: Any) -> Reading:
-    return Reading(Batch(source, begins, ends), **{"is_placed": True, "count": 2, "topic_id": None, **given})
+    return Reading(HistoryBatch(source, begins, ends), **{"is_placed": True, "count": 2, "topic_id": None, **given})
 
 
 def unplaced(**source: Any) -> Reading:
-    return Reading(Batch({"kind": "files", "plan": "a", **source}), is_placed=False, count=2, topic_id=None)
+    return Reading(HistoryBatch({"kind": "files", "plan": "a", **source}), is_placed=False, count=2, topic_id=None)
 
 
-def stands(*partitions: tuple[int | None, int | None], batches: tuple[Batch, ...] = (), id_: str | None = None) -> Any:
+def stands(
+    *partitions: tuple[int | None, int | None], batches: tuple[HistoryBatch, ...] = (), id_: str | None = None
+) -> Any:
     found = {number: PartitionPosition(*one) for number, one in enumerate(partitions)}
     return Position("shop", {"orders": TopicPosition(found, id_, batches)})
 
 
-FIRST = Batch(FRAME, {0: 0, 1: 0}, {0: 10, 1: 5})
+FIRST = HistoryBatch(FRAME, {0: 0, 1: 0}, {0: 10, 1: 5})
 AT = stands((10, 10), (7, 5), batches=(FIRST,), id_="one")
 """After offsets 0 to 9 of a partition, and 0 to 4 of another one that was cut at 7."""
 
@@ -154,7 +156,7 @@ def test_a_run_ends_where_its_tasks_its_pins_and_its_cut_say() -> None:
     ]
     found = end_of_run(run, reports)
     assert found.topics["orders"].partitions == {0: (25, 20, 50), 1: (7, 5, -1)}
-    assert found.topics["orders"].batches == (FIRST, Batch(FRAME, {0: 10}, {0: 20}))
+    assert found.topics["orders"].batches == (FIRST, HistoryBatch(FRAME, {0: 10}, {0: 20}))
     assert found.topics["users"].partitions == {0: (9, 9, -1), 1: (4, 4, 8)}
     assert found.topics["rates"].partitions == {0: (None, None, 7)}
     assert found.topic_ids() == {"orders": "one", "users": "two"}

@@ -18,7 +18,7 @@ from streams.config.sources import Given
 
 if TYPE_CHECKING:
     from streams.spark import Cut, History
-    from streams.spark.backfill.runs import Run, Runs
+    from streams.spark.runs.listed_runs import ListedRun, Runs
 
 KAFKA = "kafka"
 PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")
@@ -56,6 +56,24 @@ def add_parser(commands: Any) -> None:
         metavar="ENGINE",
         help="spark, or local for processes of this machine (local[N] for N of them)",
     )
+    _add_history_options(parser)
+    parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
+    parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
+    parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
+    parser.add_argument(
+        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
+    )
+    parser.add_argument(
+        "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
+    )
+    parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
+    parser.add_argument("--from-start", action="store_true", help="delete what an earlier run has completed")
+    add_session_option(parser)
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def _add_history_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--history",
         metavar="TOPIC=PATH",
@@ -80,20 +98,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
     parser.add_argument("--time-unit", choices=("s", "ms", "us", "ns"), help="the unit of timestamps that are integers")
-    parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
-    parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
-    parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
-    parser.add_argument(
-        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
-    )
-    parser.add_argument(
-        "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
-    )
-    parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
-    parser.add_argument("--from-start", action="store_true", help="delete what an earlier run has completed")
-    add_session_option(parser)
-    add_settings_options(parser)
-    parser.set_defaults(command=run)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     cut = read_cut(arguments.cut)
     spark = None if arguments.engine != "spark" else spark_of(arguments)
     from streams.spark import Backfill, BackfillResult
-    from streams.spark.backfill.runs import Runs
+    from streams.spark.runs.listed_runs import Runs
 
     runs, base = None, None
     if arguments.runs is not None:
@@ -162,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _base(runs: Runs, since: str | None) -> Run | None:
+def _base(runs: Runs, since: str | None) -> ListedRun | None:
     """Returns the run to go on with; ``None`` to begin."""
     if since in (None, "last"):
         return runs.last()
@@ -173,7 +177,7 @@ def _base(runs: Runs, since: str | None) -> Run | None:
     return runs.get(int(since))
 
 
-def _check_later(runs: Runs, base: Run | None, *, replace: bool) -> None:
+def _check_later(runs: Runs, base: ListedRun | None, *, replace: bool) -> None:
     """Refuses to put a run in the place of others, unless that is said."""
     later = runs.later(base)
     if later and not replace:

@@ -24,7 +24,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from streams.spark.backfill.runs import Runs
+    from streams.spark.runs.listed_runs import Runs
 
     found = Runs(arguments.runs).all()
     if not found and not arguments.json:

@@ -34,7 +34,7 @@ def _id_of(run_dir: str | None) -> str | None:
     """Returns the id of the application that a backfill ran for; ``None`` if there is none in the directory."""
     if run_dir is None:
         return None
-    from streams.spark.backfill.run_directory import RunDirectory
+    from streams.spark.runs.run_directory import RunDirectory
 
     run = RunDirectory(run_dir).read_run()
     return None if run is None else str(run.get("application_id"))

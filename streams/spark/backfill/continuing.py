@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streams.spark.errors import PositionError
-from streams.spark.position import Batch, Position, TopicPosition, verdict
+from streams.spark.position import HistoryBatch, Position, TopicPosition, verdict
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Reading:
     :param count: the number of its partitions.
     """
 
-    batch: Batch
+    batch: HistoryBatch
     is_placed: bool
     count: int
     topic_id: str | None

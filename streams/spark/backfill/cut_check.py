@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from processor_api.task_id import TopicPartition
-from streams.spark.backfill.engine import Engine, InputRows
+from streams.spark.backfill.engine import BackfillEngine, InputRows
 from streams.spark.backfill.history import History
 from streams.spark.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
 from streams.spark.handover.cut import Cut
-from streams.spark.position import Batch, Position
+from streams.spark.position import HistoryBatch, Position
 from streams.spark.sources.ranges import OffsetRanges
 
 
 def check_cut(
-    cut: Cut, histories: Mapping[str, History], batches: Mapping[str, Batch], counts: Mapping[str, int]
+    cut: Cut, histories: Mapping[str, History], batches: Mapping[str, HistoryBatch], counts: Mapping[str, int]
 ) -> None:
     """Refuses histories that have records behind the cut, and pinned offsets that end before it.
 
@@ -37,7 +37,9 @@ def check_cut(
             _check_ends(cut, {TopicPartition(topic, number): end for number, end in batches[topic].ends.items()})
 
 
-def check_cut_by_time(cut: Cut, rows: Mapping[str, InputRows], counts: Mapping[str, int], engine: Engine) -> None:
+def check_cut_by_time(
+    cut: Cut, rows: Mapping[str, InputRows], counts: Mapping[str, int], engine: BackfillEngine
+) -> None:
     """Refuses histories that have records of the time of a cut or later; a job for each topic reads the times.
 
     :param counts: the number of partitions of each topic.
@@ -57,7 +59,7 @@ def check_cut_by_time(cut: Cut, rows: Mapping[str, InputRows], counts: Mapping[s
             )
 
 
-def raised(cut: Cut, position: Position, batches: Mapping[str, Batch]) -> Cut:
+def raised(cut: Cut, position: Position, batches: Mapping[str, HistoryBatch]) -> Cut:
     """Returns a cut that is nowhere before the state with which a backfill begins.
 
     A partition that is cut at 0, as ``Cut.of`` does where a history has no record, is cut where the state stands.

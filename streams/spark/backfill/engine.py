@@ -1,4 +1,4 @@
-"""What runs the tasks of a backfill: Spark, or processes of this machine."""
+"""The port of a backfill to the engine that runs its tasks: Spark, or processes of this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InputRows:
     """The largest timestamp in ms of each partition and writer in an earlier run that this one goes on with."""
 
 
-class Engine(Protocol):
+class BackfillEngine(Protocol):
     """Reads histories, brings the rows of each partition to one task in the order of live, and runs the tasks."""
 
     def check(self) -> None:

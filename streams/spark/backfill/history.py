@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -72,7 +74,7 @@ class History:
     time_unit: str | None = None
     name: str | None = None
     _pinning: Pinning | None = field(default=None, repr=False, kw_only=True)
-    """Makes the history of Kafka anew with other ends; ``None`` where ends were given, or there are no such."""
+    """Makes the history of Kafka with other ends; ``None`` where ends were given, or there are no such."""
     _only: frozenset[str] | None = field(default=None, repr=False, kw_only=True)
     """The files that are read; ``None`` for all that the DataFrame has."""
 
@@ -256,14 +258,14 @@ class History:
 
     def source(self) -> dict[str, Any]:
         """Returns what the records are read from: the offsets that were pinned; or the files, each with its size in
-        bytes, its time in ms and its ETag where there is one; and a hash of the plan that Spark makes."""
+        bytes and its time in ms; and a hash of the plan that Spark makes."""
         offsets = self.pinned()
         if offsets is not None:
             return {"kind": "kafka", "name": self.name, "offsets": json.loads(offsets.to_json())}
         if is_arrow(self.df):
             return {**source_of(self.df), "name": self.name}
         names = sorted(self.df.inputFiles() if self._only is None else self._only)
-        files = {name: _state_of(self.df, name) for name in names}
+        files = _states_of(self.df, names)
         found: dict[str, Any] = {"kind": "files", "files": files} if files else {"kind": "frame"}
         return {**found, "name": self.name, "plan": _plan_of(self.df)}
 
@@ -291,29 +293,34 @@ def _topic_rows(spark: SparkSession | None, config: ClusterConfig, topic: str, o
     return read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
 
 
-def _state_of(df: DataFrame, name: str) -> list[Any]:
-    """Returns what tells a file from another one of its name: size, time of its last change, and ETag."""
-    parts = urlsplit(name)
-    if parts.scheme in ("", "file"):
-        found = os.stat(unquote(parts.path))
-        return [found.st_size, found.st_mtime_ns // 1_000_000]
-    session: Any = df.sparkSession
-    path = session._jvm.org.apache.hadoop.fs.Path(name)
-    status = path.getFileSystem(session._jsc.hadoopConfiguration()).getFileStatus(path)
-    try:
-        tag = status.getEtag()
-    except Exception:  # of a file system without them, in which the method does not exist
-        tag = None
-    return [status.getLen(), status.getModificationTime(), *([tag] if tag else [])]
+def _states_of(df: DataFrame, names: Iterable[str]) -> dict[str, list[Any]]:
+    """Returns the size of each file in bytes, and the time of its last change in ms; those of a file system that only
+    Spark reaches are asked for by a job."""
+    found, others = {}, []
+    for name in names:
+        parts = urlsplit(name)
+        if parts.scheme in ("", "file"):
+            stat = os.stat(unquote(parts.path))
+            found[name] = [stat.st_size, stat.st_mtime_ns // 1_000_000]
+        else:
+            others.append(name)
+    if others:
+        listed = df.sparkSession.read.format("binaryFile").load(others).select("path", "length", "modificationTime")
+        for row in listed.collect():
+            found[row["path"]] = [row["length"], int(row["modificationTime"].timestamp() * 1000)]
+    return found
+
+
+_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b")
+"""The numbers that Spark gives to columns, scans and functions, each time others."""
 
 
 def _plan_of(df: DataFrame) -> str:
-    """Returns a hash of the plan of a DataFrame, without the numbers that Spark gives to columns and scans."""
-    plan: Any = df
-    text = re.sub(
-        r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b", "", plan._jdf.queryExecution().analyzed().toString()
-    )
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    """Returns a hash of the plan of a DataFrame."""
+    with redirect_stdout(io.StringIO()) as shown:
+        df.explain(extended=True)
+    analyzed = shown.getvalue().partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+    return blake2b(_NUMBERS.sub("", analyzed).encode(), digest_size=8).hexdigest()
 
 
 def _quoted(column: str) -> str:

@@ -34,7 +34,7 @@ from streams.spark.executor.rows import HEADERS
 from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import error_of, passed_to_driver
 from streams.spark.rows.shipping import dumps, loads
-from streams.spark.sources.arrow_rows import Behind, RecordFile, Source, is_arrow, sources_of, with_preparation
+from streams.spark.sources.arrow_rows import Behind, RecordFile, RowSource, is_arrow, sources_of, with_preparation
 
 BATCH_ROWS = 10_000
 """Rows that a task gets at a time."""
@@ -59,11 +59,11 @@ def processes_of(engine: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _InputPart:
     """Rows of one partition and one input, in a file or at their source."""
 
     input: int
-    source: Source
+    source: RowSource
     in_order: bool
     """Whether ``seq`` grows from row to row."""
     first: int = -1
@@ -72,18 +72,18 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """What a task reads.
+class _TaskRows:
+    """Describes the rows that a task reads.
 
     :param ordered: for each input, whether ``seq`` is the order of its rows.
     :param has_headers: whether any input has headers.
     """
 
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[_InputPart, ...] = ()
     ordered: tuple[bool, ...] = ()
     has_headers: bool = False
     highs: tuple[Mapping[tuple[int, int], int], ...] = ()
-    """For each input what :class:`InputRows` has."""
+    """The largest timestamps that :class:`InputRows` has, for each input."""
     is_single: bool = False
     """Whether the rows are of one input that one task wrote, so that ``seq`` alone is their order."""
 
@@ -185,7 +185,9 @@ class _Division:
         self.writer.write_batch(rows)
 
 
-def divide(source: Source, number: int, partitions: int, folder: str, done: Collection[int]) -> dict[int, _Part]:
+def divide(
+    source: RowSource, number: int, partitions: int, folder: str, done: Collection[int]
+) -> dict[int, _InputPart]:
     """Divides the rows of a source into files, one for each partition.
 
     :param number: of the input.
@@ -207,7 +209,7 @@ def divide(source: Source, number: int, partitions: int, folder: str, done: Coll
         for one in opened.values():
             one.writer.close()
     return {
-        partition: _Part(number, _FilePart(one.path), one.in_order, one.first, one.last)
+        partition: _InputPart(number, _FilePart(one.path), one.in_order, one.first, one.last)
         for partition, one in opened.items()
     }
 
@@ -228,7 +230,7 @@ def _by_partition(batch: pa.RecordBatch, partitions: int) -> Iterator[tuple[int,
 
 
 class LocalEngine:
-    """Runs tasks in processes of this machine (:class:`streams.spark.backfill.engine.Engine`).
+    """Runs tasks in processes of this machine (:class:`streams.spark.backfill.engine.BackfillEngine`).
 
     :param processes: how many run at a time; one is this process.
     """
@@ -315,16 +317,16 @@ class LocalEngine:
         *,
         in_one_task: bool,
         done: Collection[int],
-    ) -> dict[int, _Rows]:
+    ) -> dict[int, _TaskRows]:
         """Returns what each task reads."""
-        parts: dict[int, list[_Part]] = {number: [] for number in range(tasks) if number not in done}
+        parts: dict[int, list[_InputPart]] = {number: [] for number in range(tasks) if number not in done}
         jobs: list[Any] = []
         for number, one in enumerate(inputs):
             for source in one.rows:
                 place = source.partition
                 if place is not None and not in_one_task and 0 <= place < tasks:
                     if place in parts:
-                        parts[place].append(_Part(number, source, in_order=True))
+                        parts[place].append(_InputPart(number, source, in_order=True))
                 else:
                     jobs.append((source, number, 1 if in_one_task else tasks, folder, frozenset(done)))
         for found in self._results(divide, jobs, f"the division of the rows of {what}"):
@@ -333,7 +335,7 @@ class LocalEngine:
         is_single = len(inputs) == 1 and inputs[0].writers == 1 and inputs[0].in_order and not in_one_task
         ordered, headers = tuple(one.in_order for one in inputs), any(one.has_headers for one in inputs)
         highs = tuple(one.highs for one in inputs)
-        return {number: _Rows(tuple(own), ordered, headers, highs, is_single) for number, own in parts.items()}
+        return {number: _TaskRows(tuple(own), ordered, headers, highs, is_single) for number, own in parts.items()}
 
     def _results(self, function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], what: str) -> Iterator[Any]:
         """Yields what a function returns for each job, as they end."""
@@ -359,7 +361,7 @@ class LocalEngine:
             raise error_of(error, f"{what} of the backfill") from error
 
 
-def run_task(attempt: Attempt, number: int, rows: _Rows) -> list[dict[str, Any]]:
+def run_task(attempt: Attempt, number: int, rows: _TaskRows) -> list[dict[str, Any]]:
     """Runs one attempt of a task."""
     return attempt(number, uuid4().int & 0xFFFFFFFF, rows.batches())
 

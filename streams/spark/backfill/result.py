@@ -15,12 +15,12 @@ from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike
 from streams.config import StreamsConfig
 from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, frames_of
-from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
 from streams.spark.position import Position, end_of_run
 from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.runs.run_directory import RunDirectory, files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,8 +102,8 @@ class BackfillResult:
 
     @property
     def position(self) -> Position:
-        """Where the result stands in its inputs: what of each topic is in it. A backfill that goes on with it begins
-        there."""
+        """The position of the result in its inputs: which records of each topic are in it. A backfill that goes on
+        with it begins there."""
         found = self._directory.position()
         if found is None:  # of a release that wrote none
             run = self._directory.read_run()

@@ -1,4 +1,4 @@
-"""What is read of a run's files: DataFrames of Spark, or without a session tables of Arrow with the same columns."""
+"""Frames of the rows in a run's files: of Spark, or without a session tables of Arrow with the same columns."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.runner.task_runner import kept_stores
 from streams.spark.backfill.continuing import Continuation, Reading, continuation
 from streams.spark.backfill.cut_check import check_cut, check_cut_by_time, raised
-from streams.spark.backfill.engine import Attempt, Engine, InputRows, noted
+from streams.spark.backfill.engine import Attempt, BackfillEngine, InputRows, noted
 from streams.spark.backfill.given_state import (
     GivenTable,
     earlier_highs,
@@ -39,7 +39,6 @@ from streams.spark.backfill.global_filling import FillingJob, earlier_global_row
 from streams.spark.backfill.history import History, order_by_time
 from streams.spark.backfill.local_engine import LocalEngine, processes_of
 from streams.spark.backfill.result import BackfillResult, StageReport, stage_report
-from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
@@ -50,7 +49,8 @@ from streams.spark.executor.shipped_topology import ShippedTopology, checked_top
 from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
 from streams.spark.executor.stage_task import run_attempt
 from streams.spark.handover.cut import Cut
-from streams.spark.position import Batch, Position, end_of_run, identity
+from streams.spark.position import HistoryBatch, Position, end_of_run, identity
+from streams.spark.runs.run_directory import RunDirectory, files_of
 from streams.spark.sources.ranges import OffsetRanges
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Backfill:
         return RunDirectory(self.run_dir)
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> BackfillEngine:
         processes = processes_of(self.engine)
         if processes is not None:
             return LocalEngine(processes)
@@ -240,13 +240,8 @@ class Backfill:
     @cached_property
     def _histories(self) -> dict[str, History]:
         """The histories, those of Kafka with the offsets that this run reads, each time that it goes on."""
-        kept = self._directory.pins() if self._kept else {}
+        kept = self._directory.pins()
         return {topic: self._pinned(topic, one, kept.get(topic)) for topic, one in self.inputs.items()}
-
-    @property
-    def _kept(self) -> bool:
-        """Whether what the directory has of this run stays."""
-        return not self.__dict__.get("_is_new", False)
 
     def _pinned(self, topic: str, history: History, kept: OffsetRanges | None) -> History:
         if not history.is_open:
@@ -277,29 +272,28 @@ class Backfill:
 
     @property
     def _begin(self) -> Position:
-        """Where the state stands that the backfill begins with."""
+        """The position of the state that the backfill begins with."""
         given = self.initial_state
         return given.position if isinstance(given, BackfillResult) else Position(self.application_id)
 
     @cached_property
-    def _batches(self) -> dict[str, Batch]:
-        """What is read of each topic; this runs a Spark job for each that is no range of Kafka's offsets, where its
-        begin or end is compared with something."""
+    def _batches(self) -> dict[str, HistoryBatch]:
+        """The records that are read of each topic; this runs a job for each that is no range of Kafka's offsets."""
         return {topic: self._batch(topic, history) for topic, history in self._histories.items()}
 
-    def _batch(self, topic: str, history: History) -> Batch:
+    def _batch(self, topic: str, history: History) -> HistoryBatch:
         source, pinned = identity(history.source()), history.pinned()
         if pinned is not None:
             ranges = [one for one in pinned.ranges if one.start < one.end]
             begins = {one.partition: one.start for one in ranges}
-            return Batch(source, begins, {one.partition: one.end for one in ranges})
+            return HistoryBatch(source, begins, {one.partition: one.end for one in ranges})
         if not self._has_offsets(topic):
-            return Batch(source)
-        return Batch(source, *self._engine.first_and_last(self._history_rows(topic, self._counts().get(topic))))
+            return HistoryBatch(source)
+        return HistoryBatch(source, *self._engine.first_and_last(self._given_rows(topic, self._counts().get(topic))))
 
     @cached_property
     def _continued(self) -> Continuation:
-        """How the backfill goes on with its initial state."""
+        """The way in which the backfill goes on with its initial state."""
         if not isinstance(self.initial_state, BackfillResult):
             return Continuation()
         counts = self._counts()
@@ -324,7 +318,7 @@ class Backfill:
         if cut.skip_before_ms is None:
             check_cut(cut, histories, self._batches, self._counts())
         else:
-            rows = {topic: self._history_rows(topic, None) for topic in histories}
+            rows = {topic: self._given_rows(topic, None) for topic in histories}
             check_cut_by_time(cut, rows, self._counts(), self._engine)
         return cut.to_json()
 
@@ -421,11 +415,12 @@ class Backfill:
         :raises RunDirConflict: if the run directory holds another backfill.
         :raises SparkBridgeError: if the backfill cannot run, or a task fails; what the tasks raise is raised here.
         """
-        if not resume:
-            self._forget()
         plan = self.plan()
+        if not resume:
+            self._directory.forget()
+            return replace(self).run()  # which pins the offsets of histories again
         self._engine.check()
-        started_ms = self._directory.begin(self._wanted(plan), resume=resume, now_ms=self._clock.time_ms())
+        started_ms = self._directory.begin(self._wanted(plan), now_ms=self._clock.time_ms())
         try:
             initial = self._initial_files(plan.stages)
             reports: list[StageReport] = []
@@ -440,12 +435,6 @@ class Backfill:
             return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
-
-    def _forget(self) -> None:
-        """Has the offsets of histories pinned anew: what the directory has of an earlier run is deleted."""
-        for name in ("_histories", "_batches", "_continued", "_checked_cut"):
-            self.__dict__.pop(name, None)
-        self.__dict__["_is_new"] = True
 
     def _finish(self, plan: BackfillPlan, reports: Iterable[StageReport]) -> None:
         """Writes where the result stands.
@@ -642,14 +631,17 @@ class Backfill:
         return self._engine.written_rows(one.topic, [str(root / name) for name in files], max(1, writers))
 
     def _history_rows(self, topic: str, partitions: int | None) -> InputRows:
+        """Returns the rows of a history that are processed; none if they are in the initial state already."""
+        found = self._given_rows(topic, partitions)
+        return self._engine.none_of(found) if topic in self._continued.applied else found
+
+    def _given_rows(self, topic: str, partitions: int | None) -> InputRows:
         """Returns the rows of a history as bytes.
 
         :param partitions: how many the topic has; ``None`` if it does not matter where a record is.
         """
         history = self._histories[topic]
         found = self._engine.history_rows(topic, history, by_offset=self._by_offset(topic))
-        if "_continued" in self.__dict__ and topic in self._continued.applied:
-            found = self._engine.none_of(found)
         was = self._begin.topics.get(topic)
         skips = self.overlaps == "skip" and was is not None and self._has_offsets(topic)
         place = history.partition is None and partitions is not None

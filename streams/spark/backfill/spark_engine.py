@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SparkEngine:
-    """Runs tasks on the executors of a session (:class:`streams.spark.backfill.engine.Engine`)."""
+    """Runs tasks on the executors of a session (:class:`streams.spark.backfill.engine.BackfillEngine`)."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

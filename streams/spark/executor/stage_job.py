@@ -41,7 +41,7 @@ class EarlierState:
     """The state at the end of an earlier backfill, with which the tasks of a stage begin."""
 
     changelogs: Mapping[int, Mapping[str, str]]
-    """For each subtopology the changelog of each store as it is called there, by the one here."""
+    """The changelog of each store as it is called there, by the one here, for each subtopology."""
     files: tuple[str, ...]
     """Files with rows of changelogs; the name of each begins with the number of the Spark task that wrote it."""
     times: Mapping[tuple[int, int], TaskTimes]

@@ -1,4 +1,4 @@
-"""The files of a backfill that has ended, read without Spark (layout: `streams/spark/backfill/run_directory.py`)."""
+"""The files of a backfill that has ended, read without Spark (layout: `streams/spark/runs/run_directory.py`)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class FinishedRun:
 
     @cached_property
     def position(self) -> Position:
-        """Where the backfill stands in its inputs.
+        """The position of the backfill in its inputs.
 
         :raises BackfillMismatchError: if the file with it cannot be read.
         """

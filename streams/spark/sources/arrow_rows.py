@@ -1,4 +1,4 @@
-"""What a local backfill reads: tables and datasets of Arrow, ranges of Kafka, and files that an earlier stage wrote.
+"""Sources of a backfill without Spark: tables and datasets of Arrow, ranges of Kafka, files of an earlier stage.
 
 Each source travels to a worker process and yields batches with the columns of a task's rows
 (:class:`streams.spark.backfill.engine.InputRows`).
@@ -30,7 +30,7 @@ Only = tuple[str, ...] | None
 """The columns of rows that are wanted; ``None`` for all."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Yields rows of one topic."""
 
     @property
@@ -53,7 +53,7 @@ class KafkaRows:
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the parts of records are in the columns of a history."""
+    """Names the columns of a history that have the parts of records."""
 
     key: str | None
     value: str | None
@@ -168,7 +168,7 @@ class Behind:
     :param offsets: by partition; of a partition that has none all rows are yielded.
     """
 
-    source: Source
+    source: RowSource
     offsets: Mapping[int, int]
 
     @property
@@ -231,7 +231,7 @@ class RecordFile:
                 ])  # fmt: skip
 
 
-def sources_of(history: Any) -> tuple[Source, ...]:
+def sources_of(history: Any) -> tuple[RowSource, ...]:
     """Returns the sources of a history."""
     df, columns = history.df, Columns.of(history)
     if isinstance(df, KafkaRows):
@@ -241,7 +241,7 @@ def sources_of(history: Any) -> tuple[Source, ...]:
     return tuple(HistorySource((one, df.schema), columns) for one in df.get_fragments())
 
 
-def with_preparation(source: Source, job: Preparation) -> Source:
+def with_preparation(source: RowSource, job: Preparation) -> RowSource:
     """Returns a source that yields rows with what its history lacks."""
     assert isinstance(source, HistorySource)
     return replace(source, preparation=job)

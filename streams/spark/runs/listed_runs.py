@@ -14,16 +14,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.spark.backfill.run_directory import RunDirectory, local_path
 from streams.spark.errors import RunDirConflict
 from streams.spark.position import Position
+from streams.spark.runs.run_directory import RunDirectory, local_path
 
 _NAME = re.compile(r"\d{4,}")
 REPLACED = "replaced"
 
 
 @dataclass(frozen=True)
-class Run:
+class ListedRun:
     """One run: its number, its directory, and where its result stands."""
 
     number: int
@@ -53,19 +53,19 @@ class Runs:
     def _entries(self) -> list[Path]:
         return sorted(self.path.iterdir()) if self.path.is_dir() else []
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ListedRun]:
         """Returns the runs, the first one first.
 
         :raises RunDirConflict: if the directory of one cannot be read.
         """
         found = [one for one in self._entries() if _NAME.fullmatch(one.name)]
-        return [Run(int(one.name), one, RunDirectory(one).position()) for one in found]
+        return [ListedRun(int(one.name), one, RunDirectory(one).position()) for one in found]
 
-    def last(self) -> Run | None:
+    def last(self) -> ListedRun | None:
         """Returns the last run that is complete; ``None`` if there is none."""
         return next((one for one in reversed(self.all()) if one.position is not None), None)
 
-    def get(self, number: int) -> Run:
+    def get(self, number: int) -> ListedRun:
         """Returns a run that is complete.
 
         :raises RunDirConflict: if there is no such run, or it is not complete.
@@ -78,16 +78,16 @@ class Runs:
             raise RunDirConflict(f"run {number} in {str(self.path)!r} is not complete: run it to its end first")
         return found[number]
 
-    def after(self, run: Run | None) -> Path:
+    def after(self, run: ListedRun | None) -> Path:
         """Returns the directory of the run that goes on with another one, or of the first."""
         return self.path / f"{(0 if run is None else run.number) + 1:04d}"
 
-    def later(self, run: Run | None) -> list[Run]:
+    def later(self, run: ListedRun | None) -> list[ListedRun]:
         """Returns the complete runs that come after another one."""
         number = 0 if run is None else run.number
         return [one for one in self.all() if one.number > number and one.position is not None]
 
-    def set_aside(self, run: Run | None) -> list[Run]:
+    def set_aside(self, run: ListedRun | None) -> list[ListedRun]:
         """Sets the runs after another one aside, so that others can be put in their place; returns them."""
         number = 0 if run is None else run.number
         moved = [one for one in self.all() if one.number > number]

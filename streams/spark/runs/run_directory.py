@@ -68,23 +68,33 @@ class RunDirectory:
 
     # ------------------------------------------------------------------ begin
 
-    def begin(self, wanted: Mapping[str, Any], *, resume: bool, now_ms: int) -> int:
+    def forget(self) -> None:
+        """Deletes the run that the directory holds.
+
+        :raises RunDirConflict: if it is in use, or holds something else.
+        """
+        self._acquire()
+        try:
+            if self.read_run() is None:
+                self._check_empty()
+            self.wipe()
+        finally:
+            self.release()
+
+    def begin(self, wanted: Mapping[str, Any], *, now_ms: int) -> int:
         """Takes the directory for a run; returns the time in ms at which the run began, the same each time it goes on.
 
         :param wanted: what is run, as data that JSON can hold.
-        :param resume: whether stages that are complete stay; otherwise they are deleted.
         :param now_ms: the present time in ms, kept as that of a run that begins now.
         :raises RunDirConflict: if it is in use, holds something else, or another run than that.
         """
         self._acquire()
         try:
             found = self.read_run()
-            if found is None:
-                self._check_empty()
-            elif resume:
+            if found is not None:
                 self._check_same(found, wanted)
-            if found is None or not resume:
-                self.wipe()
+            else:
+                self._check_empty()
                 found = {"version": VERSION, "started_ms": now_ms, **wanted}
                 write_own(self.path / RUN, json.dumps(found, indent=1, sort_keys=True))
             return int(found["started_ms"])
