@@ -24,11 +24,11 @@ from streams import Consumed, StreamsBuilder
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.spark.backfill.global_filling import FillingJob, run_filling
-from streams.spark.runs.run_directory import RunDirectory
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ship
 from streams.spark.executor.task_input import rows_of_files
+from streams.spark.runs.run_directory import RunDirectory
 
 WRITTEN = 10_000
 LOOKUPS = 100_000
