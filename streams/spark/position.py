@@ -54,7 +54,12 @@ class HistoryBatch:
     @property
     def is_certain(self) -> bool:
         """Whether another batch with the same source has the same records."""
-        return any(self.source.get(part) for part in ("name", "files", "content", "snapshot"))
+        return self.is_fixed or bool(self.source.get("name"))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the source has the same records each time that it is read."""
+        return any(self.source.get(part) for part in ("files", "content", "snapshot"))
 
     def data(self) -> dict[str, Any]:
         """Returns what JSON keeps of it."""
@@ -309,9 +314,10 @@ def verdict(
             return "empty"
         if batch.is_certain and same:
             return "applied"
+        _check_table(topic, was, batch)
         _check_files(topic, was, batch)
         return "next"
-    if batch.begins and any((one.begins, one.ends) == (batch.begins, batch.ends) for one in same):
+    if batch.begins and any(batch.is_fixed or (one.begins, one.ends) == (batch.begins, batch.ends) for one in same):
         return "applied"
     for number in sorted(batch.begins):
         _check_meeting(topic, number, was, batch, allow_gaps=allow_gaps)
@@ -354,6 +360,19 @@ def _difference(was: TopicPosition, batch: HistoryBatch, number: int) -> str:
             if other:
                 return f" (they were applied before, from other {' and '.join(words.get(p, p) for p in other)})"
     return ""
+
+
+def _check_table(topic: str, was: TopicPosition, batch: HistoryBatch) -> None:
+    """Refuses another version of a table whose records have no offsets: how many of them came since is not known."""
+    name, version = batch.source.get("table"), batch.source.get("snapshot")
+    for one in was.batches:
+        if name is not None and one.source.get("table") == name and one.source.get("snapshot") != version:
+            raise PositionError(
+                f"initial_state has {name} at version {one.source.get('snapshot')}, and the history of topic {topic!r}"
+                f" is version {version} of it: its records have no offsets, so those that came since cannot be told"
+                " from the others. Give a history of the new rows alone, or with a column of offsets",
+                topic=topic,
+            )
 
 
 def _check_files(topic: str, was: TopicPosition, batch: HistoryBatch) -> None:

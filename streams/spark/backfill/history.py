@@ -13,9 +13,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+
 from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
 from streams.spark.position import file_hash
 from streams.spark.sources.arrow_rows import KafkaRows, is_arrow, source_of, types_of, with_files
+from streams.spark.sources.lake_tables import TableAtVersion, delta_table, iceberg_table
 from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.sources.topic_plan import plan_of
@@ -77,6 +80,8 @@ class History:
     """Makes the history of Kafka with other ends; ``None`` where ends were given, or there are no such."""
     _only: frozenset[str] | None = field(default=None, repr=False, kw_only=True)
     """The files that are read; ``None`` for all that the DataFrame has."""
+    _table: tuple[str, str] | None = field(default=None, repr=False, kw_only=True)
+    """The name and the version of the table in a lake."""
 
     @staticmethod
     def parquet(spark: SparkSession | None, path: str | list[str], **columns: Any) -> History:
@@ -93,6 +98,35 @@ class History:
             given = paths[0] if len(paths) == 1 else paths
             return History(ds.dataset(given, format="parquet", partitioning="hive"), **columns)
         return History(spark.read.parquet(*paths), **columns)
+
+    @staticmethod
+    def delta(
+        spark: SparkSession | None, path: str | os.PathLike[str], *, version: int | None = None, **columns: Any
+    ) -> History:
+        """Returns the history in a Delta table, as it was at a version.
+
+        The version is part of the position of a result: the same one again is not processed again. What another one
+        has more is known where records have offsets. Needs the extra ``delta``.
+
+        :param spark: the session, to which the rows are handed; ``None`` for a backfill without Spark.
+        :param path: the directory of the table.
+        :param version: the latest by default.
+        :param columns: further arguments of :class:`History`.
+        :raises SparkBridgeError: if there is no such table or version, or the library is not installed.
+        """
+        return _of_table(spark, delta_table(path, version), columns)
+
+    @staticmethod
+    def iceberg(spark: SparkSession | None, table: Any, *, snapshot: int | None = None, **columns: Any) -> History:
+        """Returns the history in an Iceberg table, as it was at a snapshot; the rest is as in :meth:`delta`. Needs the
+        extra ``iceberg``.
+
+        :param table: a table of pyiceberg, or its name with that of its catalog first, as ``"lake.shop.orders"``.
+        :param snapshot: its id; the current one by default.
+        :param columns: further arguments of :class:`History`.
+        :raises SparkBridgeError: if there is no such table or snapshot, or the library is not installed.
+        """
+        return _of_table(spark, iceberg_table(table, snapshot), columns)
 
     @staticmethod
     def kafka(
@@ -252,7 +286,7 @@ class History:
     def description(self) -> dict[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
         reading them: columns, types, and the source (:meth:`source`)."""
-        left_out = ("df", "_pinning", "_only", "name")
+        left_out = ("df", "_pinning", "_only", "_table", "name")
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**options, "types": self.types(), "source": self.source()}
 
@@ -262,6 +296,9 @@ class History:
         offsets = self.pinned()
         if offsets is not None:
             return {"kind": "kafka", "name": self.name, "offsets": json.loads(offsets.to_json())}
+        if self._table is not None:
+            table, version = self._table
+            return {"kind": "table", "table": table, "snapshot": version, "name": self.name}
         if is_arrow(self.df):
             return {**source_of(self.df), "name": self.name}
         names = sorted(self.df.inputFiles() if self._only is None else self._only)
@@ -279,6 +316,13 @@ class History:
             return offsets_of(self.df)
         except SparkBridgeError:
             return None
+
+
+def _of_table(spark: SparkSession | None, found: TableAtVersion, columns: Mapping[str, Any]) -> History:
+    rows = found.rows
+    if spark is not None:
+        rows = spark.createDataFrame(rows if isinstance(rows, pa.Table) else rows.to_table())
+    return History(rows, **columns, _table=(found.name, found.version))
 
 
 def _topic_rows(spark: SparkSession | None, config: ClusterConfig, topic: str, offsets: OffsetRanges) -> Any:

@@ -21,6 +21,7 @@ from streams.spark.handover.cut import Cut
 from streams.spark.position import Position, end_of_run
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.runs.run_directory import RunDirectory, files_of
+from streams.spark.sources.lake_tables import write_delta, write_iceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -199,6 +200,26 @@ class BackfillResult:
         layout = table_layout(self._config, self._topology, store, raw=raw)
         expired = bool(layout.form.tail_bytes) if expired_windows is None else expired_windows
         return self._frames.table(self.changelog_rows(store), layout, expired=expired)
+
+    def write_delta(self, store: str, path: str | os.PathLike[str]) -> int:
+        """Replaces the rows of a Delta table with the table of a store; returns the new version, whose metadata has the
+        position of the result as ``streams.position``. The table goes through the memory of this process. Needs the
+        extra ``delta``.
+
+        :param path: the directory of the Delta table, which is made if it is not there.
+        :raises SparkBridgeError: if there is no such store, or the library is not installed.
+        """
+        return write_delta(self._frames.arrow(self.table(store)), path, self.position.to_json())
+
+    def write_iceberg(self, store: str, table: Any) -> int:
+        """Replaces the rows of an Iceberg table with the table of a store; returns the id of the new snapshot, whose
+        properties have the position of the result as ``streams.position``. The table goes through the memory of this
+        process. Needs the extra ``iceberg``.
+
+        :param table: a table of pyiceberg with the columns of :meth:`table`.
+        :raises SparkBridgeError: if there is no such store.
+        """
+        return write_iceberg(self._frames.arrow(self.table(store)), table, self.position.to_json())
 
     def diff(self, store: str, live: DataFrame, *, expired_windows: bool = False) -> DataFrame:
         """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).

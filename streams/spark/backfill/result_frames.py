@@ -52,6 +52,10 @@ class Frames(Protocol):
         """Returns the same rows with another name of a column."""
         ...
 
+    def arrow(self, rows: Any) -> pa.Table:
+        """Returns rows as a table of Arrow, in the memory of this process."""
+        ...
+
 
 def frames_of(spark: SparkSession | None) -> Frames:
     """Returns what reads the files of a run, by a session if there is one."""
@@ -85,6 +89,9 @@ class SparkFrames:
     def renamed(self, rows: DataFrame, name: str, new: str) -> DataFrame:
         return rows.withColumnRenamed(name, new)
 
+    def arrow(self, rows: DataFrame) -> pa.Table:
+        return rows.toArrow()
+
 
 def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """Returns the rows of some files as a DataFrame.
@@ -117,6 +124,9 @@ class ArrowFrames:
 
     def renamed(self, rows: pa.Table, name: str, new: str) -> pa.Table:
         return rows.rename_columns({name: new})
+
+    def arrow(self, rows: pa.Table) -> pa.Table:
+        return rows
 
 
 def _table(path: str, topic: str | None) -> pa.Table:
