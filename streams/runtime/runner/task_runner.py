@@ -303,12 +303,14 @@ class TaskRunner:
 
     def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
         """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
-        which they were written. Keys that were deleted are left out. A versioned store has a row for each version.
+        which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
+        capture = self._captured
+        return {topic: capture.rows(topic) for topic in capture.topics}
 
-        Stores without a changelog of their own, such as tables whose changelog is their source topic, have their rows
-        too, under the names that their changelogs would have."""
-        capture, progress = self._captured, self._running.stores.progress
-        found = {topic: capture.rows(topic) for topic in capture.topics}
+    def other_rows(self) -> dict[str, Iterator[ChangelogRow]]:
+        """Returns the rows after the last `commit` of stores that write no changelog, such as tables whose changelog is
+        their source topic, by the names that their changelogs would have."""
+        progress, found = self._running.stores.progress, dict[str, Iterator[ChangelogRow]]()
         for store, topic in kept_stores(self.plan).items():
             rows = changelog_records_of(self.plan.topology.stores[store], progress.engine_of(store))
             if rows is not None:

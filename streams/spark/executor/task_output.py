@@ -109,10 +109,11 @@ class TaskOutput:
         return chosen
 
     def write_state(self, runner: TaskRunner) -> tuple[dict[str, str], dict[str, int]]:
-        """Writes the rows of a task's changelogs; returns the checksum and the number of the rows of each."""
+        """Writes the rows of a task's changelogs, and of stores that have none; returns the checksum and the number of
+        the rows of each."""
         checksums: dict[str, str] = {}
         counts: dict[str, int] = {}
-        for topic, rows in runner.changelog().items():
+        for topic, rows in {**runner.changelog(), **runner.other_rows()}.items():
             total = count = 0
             for chunk in _chunks(rows):
                 total = (total + hash_of_rows((row[0], row[1]) for row in chunk)) & MASK
