@@ -30,6 +30,7 @@ from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
 from streams.kafka.wire.connection import Connection, Connections, Deadline, UnsupportedRequest
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
+from streams.kafka.wire.record_batches import FETCH, FETCH_BYTES, BatchHeader, batch_headers, fetch_request
 from streams.kafka.wire.streams_groups.heartbeats import task_lists
 from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
@@ -261,6 +262,39 @@ class ClusterQueries:
             if not deadline.wait(_PAUSE_S):
                 raise failure
 
+    def batch_headers(
+        self, partition: TopicPartition, offset: int, timeout_s: float, most_bytes: int = FETCH_BYTES
+    ) -> list[BatchHeader]:
+        """Returns the headers of batches from an offset on, as many as an answer has; the first one may begin before
+        it. There are none behind the last batch.
+
+        :raises RetryableError: if the leader does not answer within the time, or does not have the offset.
+        :raises MalformedMessage: if the log has batches of an older format.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        request = fetch_request(*partition, offset, most_bytes)
+        while True:
+            try:
+                found, failure = _leaders([partition], self._metadata({partition.topic}, deadline))
+                if failure is not None:
+                    raise failure
+                (address,) = found
+                answer = self._connections.ask(address, deadline, lambda line, limit: line.call(FETCH, request, limit))
+                code = answer.error_code or answer.responses[0].partitions[0].error_code
+                if code == error_codes.NONE:
+                    return list(batch_headers(answer.responses[0].partitions[0].records or b""))
+                what, right = f"the batches of {partition} cannot be read", f"READ on topic {partition.topic!r}"
+                refused = _refusal(what, code, right, **partition._asdict())
+                if not isinstance(refused, RetryableError):
+                    raise refused
+                failure = refused
+            except ports.UnknownPartitionError:
+                raise
+            except RetryableError as error:
+                failure = error
+            if not deadline.wait(_PAUSE_S):
+                raise failure
+
     def unknown_somewhere(self, partitions: Mapping[str, int], timeout_s: float) -> set[str]:
         """Returns the topics of which some broker knows fewer partitions with a leader than given.
 
@@ -289,14 +323,22 @@ class ClusterQueries:
 
         :raises RetryableError: if not all brokers have answered within the time.
         """
-        found: set[str] = set()
+        return sorted(self.transactions((ONGOING,), timeout_s))
+
+    def transactions(self, states: Collection[str], timeout_s: float) -> dict[str, str]:
+        """Returns the states of transactional ids that may be seen, by id; each broker knows some.
+
+        :param states: only ids that are in one of these states; all, if none is given.
+        :raises RetryableError: if not all brokers have answered within the time.
+        """
+        found: dict[str, str] = {}
         for answer in self._ask_all(
-            messages.LIST_TRANSACTIONS, messages.ListTransactionsRequest((ONGOING,), ()), timeout_s
+            messages.LIST_TRANSACTIONS, messages.ListTransactionsRequest(tuple(states), ()), timeout_s
         ):
             if answer.error_code != error_codes.NONE:
-                raise _refusal("open transactions cannot be listed", answer.error_code, "DESCRIBE on the cluster")
-            found.update(one.transactional_id for one in answer.transaction_states)
-        return sorted(found)
+                raise _refusal("transactions cannot be listed", answer.error_code, "DESCRIBE on the cluster")
+            found |= {one.transactional_id: one.transaction_state for one in answer.transaction_states}
+        return found
 
     def _ask_all(self, api: Api[Q, R], request: Q, timeout_s: float) -> Iterator[R]:
         """Yields the answer of each broker."""
@@ -420,6 +462,21 @@ class ClusterQueries:
             what, right = f"the offsets of group {group!r} cannot be read", f"DESCRIBE on group {group!r}"
             raise _refusal(what, answer.error_code, right)
         return {name: one for name, one in fetched_offsets(group, answer).items() if one.offset >= 0}
+
+    def stable_offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
+        """Returns the committed offsets of a group, -1 where there is none, without those partitions whose offset an
+        open or half-ended transaction may change (KIP-447).
+
+        :raises RetryableError: if its coordinator does not answer within the time.
+        """
+        api, request = offsets_request(group, partitions, require_stable=True)
+        answer = self._ask_coordinator(group, api, request, timeout_s)
+        if answer.error_code != error_codes.NONE:
+            what, right = f"the offsets of group {group!r} cannot be read", f"DESCRIBE on group {group!r}"
+            raise _refusal(what, answer.error_code, right)
+        return fetched_offsets(group, answer, only_stable=True)
 
     def _ask_coordinator(self, group: str, api: Api[Q, R], request: Q, timeout_s: float) -> R:
         with self._lock:

@@ -62,13 +62,18 @@ def offsets_request(
     )
 
 
-def fetched_offsets(group: str, answer: messages.OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+def fetched_offsets(
+    group: str, answer: messages.OffsetFetchResponse, *, only_stable: bool = False
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offsets of an answer, -1 where there is none, with their texts without the byte 0 at the end.
 
+    :param only_stable: whether those that a transaction may change are left out, where they are an error else.
     :raises RetryableError: if one cannot be read now.
     """
     offsets = {}
     for name, found in _partitions(answer):
+        if only_stable and found.error_code == error_codes.UNSTABLE_OFFSET_COMMIT:
+            continue
         if found.error_code != error_codes.NONE:
             raise RetryableError(
                 f"the offset of group {group!r} in {name} cannot be read: {error_codes.described(found.error_code)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from processor_api.clock import SystemClock
@@ -42,40 +42,11 @@ def read_range(settings: Mapping[str, Any], wanted: OffsetRange, stuck_s: float 
         consumer.close()
 
 
-def is_not_compacted(settings: Mapping[str, Any], wanted: OffsetRange, holds: Callable[[bytes], bool]) -> bool:
-    """Returns whether it is certain that no compaction has removed a record of the range because of one behind it.
+def read_with(consumer: Consumer, wanted: OffsetRange, stuck_s: float, *, to_end: bool = False) -> Iterator[list[Any]]:
+    """Yields the records of the range as `read_range` does, by a consumer that reads its partition.
 
-    A compaction removes every record whose key comes again in what it has looked at. So it has looked at nothing behind
-    the range if there is nothing, or if the first record behind it has a key that is still in the range.
-
-    :param holds: whether a record with a key was read.
+    :param to_end: whether the range ends where the partition does, when all before was read.
     """
-    from streams.kafka.confluent.clients import ConfluentClients
-
-    consumer = ConfluentClients().consumer(settings)
-    try:
-        place = TopicPartition(wanted.topic, wanted.partition)
-        end = consumer.end_offsets([place])[place]
-        if end <= wanted.end:
-            return True
-        consumer.assign({place: wanted.end})
-        clock = SystemClock()
-        until = clock.monotonic() + STUCK_S
-        while clock.monotonic() < until:
-            message = consumer.poll(WAIT_S)
-            if message is None:
-                continue
-            if message.error() is None:
-                return message.offset() == wanted.end and holds(message.key() or b"")
-            if message.error().code() == consumer.partition_eof or message.error().name() in LOST:
-                return False
-        raise RetryableError(f"no record came for {STUCK_S:g} s: see whether the brokers run", **_place(wanted))
-    finally:
-        consumer.close()
-
-
-def read_with(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[list[Any]]:
-    """Yields the records of the range as `read_range` does, by a consumer that reads its partition."""
     clock = SystemClock()
     found: list[Any] = []
     size = 0
@@ -89,7 +60,7 @@ def read_with(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterat
                 raise RetryableError(
                     f"no record came for {stuck_s:g} s; the last error was: {last_error}. See whether the brokers run"
                     " and whether the executors reach them",
-                    **_place(wanted),
+                    **place_of(wanted),
                 )
             else:
                 continue
@@ -98,7 +69,7 @@ def read_with(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterat
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
             for event in events:
-                end, last_error = _event(consumer, event, wanted, end, last_error)
+                end, last_error = _event(consumer, event, wanted, end, last_error, to_end)
         if messages or end:
             since = clock.monotonic()
         if messages and (last := messages[-1].offset()) >= wanted.end - 1:
@@ -121,28 +92,31 @@ def _is_in_log(consumer: Consumer, wanted: OffsetRange, offset: int) -> bool:
     return end is None or offset < end
 
 
-def _event(consumer: Consumer, event: Any, wanted: OffsetRange, end: bool, last_error: str) -> tuple[bool, str]:
+def _event(
+    consumer: Consumer, event: Any, wanted: OffsetRange, end: bool, last_error: str, to_end: bool
+) -> tuple[bool, str]:
     """Returns whether the partition has ended, and the last error that the client reported."""
     error = event.error()
     if error.code() == consumer.partition_eof:
-        if event.offset() < wanted.end:
+        if event.offset() < wanted.end and not to_end:
             raise OffsetRangeLost(
                 f"{wanted.topic}-{wanted.partition} ends at {event.offset()}, before the end {wanted.end} that was"
                 " pinned: it was truncated, or deleted and made again; pin its offsets again",
-                **_place(wanted),
+                **place_of(wanted),
             )
         return True, last_error
     if error.name() in LOST:
         raise OffsetRangeLost(
             f"{wanted.topic}-{wanted.partition} does not have offset {wanted.start} any more: its records were deleted"
             " since they were pinned; pin its offsets again, or keep records longer",
-            **_place(wanted),
+            **place_of(wanted),
             offset=wanted.start,
         )
     if error.name() not in HEALED:
-        raise StreamsError(f"the partition cannot be read: {error.str()}", **_place(wanted))
+        raise StreamsError(f"the partition cannot be read: {error.str()}", **place_of(wanted))
     return end, error.str()
 
 
-def _place(wanted: OffsetRange) -> dict[str, Any]:
+def place_of(wanted: OffsetRange) -> dict[str, Any]:
+    """Returns the fields of an error that say where it is."""
     return {"topic": wanted.topic, "partition": wanted.partition}

@@ -16,9 +16,9 @@ from streams.spark.errors import OffsetRangeLost, SparkBridgeError
 from streams.spark.rows.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.rows.shipping import PLAN, unpacked
 from streams.spark.rows.table_layout import Entries, TableLayout
-from streams.spark.sources.partition_reader import is_not_compacted, read_range
 from streams.spark.sources.ranges import OffsetRange, OffsetRanges
 from streams.spark.sources.ranges_reader import RangesReader
+from streams.spark.sources.whole_ranges import TRIES, WholeRange
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 FORMAT = "streams_table"
 LATEST, ALL = "latest", "all"
-"""The timestamp that is sent in place of 0."""
+PIN_AGAIN = (
+    "Pin its offsets again, or read it without offsets; where several actions must see the same table while the"
+    " application runs, persist the first result, such as by df.localCheckpoint() or in Parquet"
+)
 
 
 @dataclass(frozen=True)
@@ -40,20 +43,35 @@ class TablePlan:
     all_versions: bool = False
     expired: bool = False
     memory_bytes: int = MEMORY_BYTES
+    is_pinned: bool = True
+    """Whether the table is that of the ends of the ranges, whatever was written since."""
+    instead: str = PIN_AGAIN
+    """What to do where that cannot be had any more."""
 
     def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yields the table's rows of one partition."""
-        records = map(self._records, read_range(self.settings, wanted))
-        with TaskFolder() as folder:
-            if self.layout.form is ChangelogForm.VERSIONS:
-                from streams.spark.rows.changelog_rows import version_entries  # loads all kinds of stores
+        whole = WholeRange(self.settings, wanted, self.is_pinned, self.instead)
+        for tries in range(TRIES):
+            with TaskFolder() as folder:
+                try:
+                    for entries in self._entries(whole, folder):
+                        yield self.layout.batch(wanted.partition, entries)
+                    return
+                except OffsetRangeLost:  # before the first row: all records are read before it
+                    moved = whole.moved() if tries + 1 < TRIES else None
+                    if moved is None:
+                        raise
+            whole = moved
 
-                entries = version_entries(self.layout.store, self.layout.parameters, records, folder,
-                                          all_versions=self.all_versions, expired=self.expired)  # fmt: skip
-            else:
-                entries = self._latest_entries(wanted, records, folder)
-            for each in entries:
-                yield self.layout.batch(wanted.partition, each)
+    def _entries(self, whole: WholeRange, folder: TaskFolder) -> Iterator[Entries]:
+        if self.layout.form is not ChangelogForm.VERSIONS:
+            return self._latest_entries(whole, folder)
+        from streams.spark.rows.changelog_rows import version_entries  # loads all kinds of stores
+
+        repeats = Repeats()
+        records = map(repeats.seen, map(self._records, whole.read(lambda: repeats.found, None)))
+        return version_entries(self.layout.store, self.layout.parameters, records, folder,
+                               all_versions=self.all_versions, expired=self.expired)  # fmt: skip
 
     def _records(self, messages: list[Any]) -> Records:
         """Returns the records of messages, without those that are not for the store.
@@ -78,18 +96,15 @@ class TablePlan:
             headers = None if headers is None else found
         return keys, list(map(kind.value, messages)), stamps, list(map(kind.offset, messages)), headers
 
-    def _latest_entries(self, wanted: OffsetRange, records: Iterator[Records], folder: TaskFolder) -> Iterator[Entries]:
-        layout, stream_time, count = self.layout, -1, 0
+    def _latest_entries(self, whole: WholeRange, folder: TaskFolder) -> Iterator[Entries]:
+        layout, stream_time = self.layout, -1
         rows = LatestByKey(folder, self.memory_bytes)
         try:
-            for batch in records:
+            for batch in map(self._records, whole.read(lambda: rows.has_repeats, rows.holds)):
                 stream_time = max(stream_time, layout.stream_time(batch[0], batch[2]))
                 rows.add(*batch)
-                count += len(batch[0])
-            if not rows.has_repeats and count < wanted.end - wanted.start:
-                self._check_whole(wanted, rows)
             for chunk in rows.chunks():
-                entries = layout.split_keys(_entries(chunk), _places(layout, wanted.partition, chunk))
+                entries = layout.split_keys(_entries(chunk), _places(layout, whole.wanted.partition, chunk))
                 if not self.expired:
                     entries = layout.without_expired(entries, stream_time)
                 if len(entries):
@@ -97,24 +112,17 @@ class TablePlan:
         finally:
             rows.close()
 
-    def _check_whole(self, wanted: OffsetRange, rows: LatestByKey) -> None:
-        """Refuses a range that a compaction may have thinned out since it was pinned.
 
-        It is asked where no key comes twice in the range and offsets are missing there, as after a compaction. A table
-        whose keys have changed within the range was not compacted beyond it: the earlier record would be gone.
+class Repeats:
+    """Finds out whether a key comes twice in records that follow each other closely."""
 
-        :raises OffsetRangeLost: if keys may be missing.
-        """
-        if not is_not_compacted(self.settings, wanted, rows.holds):
-            raise OffsetRangeLost(
-                f"{wanted.topic}-{wanted.partition} was written behind the pinned end {wanted.end}, and may have"
-                " been compacted since: rows of keys that were written again would be missing. Pin its offsets again;"
-                " where several actions must see the same table while the application runs, persist the first result,"
-                " such as by df.localCheckpoint() or in Parquet",
-                topic=wanted.topic,
-                partition=wanted.partition,
-                offset=wanted.end,
-            )
+    def __init__(self) -> None:
+        self.found = False
+
+    def seen(self, records: Records) -> Records:
+        """Returns the records as they are."""
+        self.found = self.found or len(set(records[0])) < len(records[0])
+        return records
 
 
 def _entries(chunk: list[Row]) -> Entries:
@@ -166,7 +174,7 @@ class TableSource(DataSource):
         return table_plan(
             config, layout, offsets, versions=own.get("versions", LATEST),
             expired=own.get("expired_windows", "false").lower() == "true",
-            memory_bytes=int(own.get("memory_bytes", MEMORY_BYTES)),
+            memory_bytes=int(own.get("memory_bytes", MEMORY_BYTES)), is_pinned="offsets" in own,
         )  # fmt: skip
 
 
@@ -181,6 +189,8 @@ def table_plan(
     versions: str = LATEST,
     expired: bool = False,
     memory_bytes: int = MEMORY_BYTES,
+    is_pinned: bool = True,
+    instead: str = PIN_AGAIN,
 ) -> TablePlan:
     """Returns the plan to read a store's table.
 
@@ -199,4 +209,6 @@ def table_plan(
         all_versions=versions == ALL,
         expired=expired,
         memory_bytes=memory_bytes,
+        is_pinned=is_pinned,
+        instead=instead,
     )

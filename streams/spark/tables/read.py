@@ -106,12 +106,16 @@ def read_table(
     register(spark)
     settings = application_settings(config, application_id)
     layout = table_layout(settings, load_topology(topology, settings), store, raw=raw)
+    is_pinned = offsets is not None
     if offsets is None:
         offsets = pin_offsets(settings, layout.topic)
     else:
         offsets = offsets.of(layout.topic)
         check_ranges(settings, offsets)
-    plan = table_plan(settings, layout, offsets, versions=versions, expired=expired_windows, memory_bytes=memory_bytes)
+    plan = table_plan(
+        settings, layout, offsets, versions=versions, expired=expired_windows, memory_bytes=memory_bytes,
+        is_pinned=is_pinned,
+    )  # fmt: skip
     return remember(spark.read.format(TABLE_FORMAT).option(PLAN, packed(plan)).load(), offsets)
 
 
