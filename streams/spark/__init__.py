@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streams.spark.sources.offsets import pin_offsets
     from streams.spark.sources.ranges import OffsetRange, OffsetRanges
     from streams.spark.tables.diff import diff_tables
-    from streams.spark.tables.read import offsets_of, read_table, read_topic
+    from streams.spark.tables.read import offsets_of, position_of, read_table, read_topic
     from streams.spark.tables.registration import register
     from streams.spark.tables.state import read_state
     from streams.spark.tables.write import WriteReport, write_topic
@@ -74,6 +74,7 @@ __all__ = [
     "local_session",
     "offsets_of",
     "pin_offsets",
+    "position_of",
     "read_state",
     "read_table",
     "read_topic",
@@ -127,7 +128,7 @@ _HOMES = {
     "sources.offsets": "pin_offsets",
     "sources.ranges": "OffsetRange OffsetRanges",
     "tables.diff": "diff_tables",
-    "tables.read": "offsets_of read_table read_topic",
+    "tables.read": "offsets_of position_of read_table read_topic",
     "tables.registration": "register",
     "tables.state": "read_state",
     "tables.write": "WriteReport write_topic",

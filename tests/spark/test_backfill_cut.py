@@ -107,7 +107,7 @@ def test_pinned_offsets_are_compared_with_the_cut_without_reading(spark: Any) ->
     """A history of Kafka says where it ends; in files, the last record may rightly lie before the cut."""
     from streams.spark.backfill.cut_check import check_cut
     from streams.spark.sources.ranges import OffsetRange, OffsetRanges
-    from streams.spark.tables.read import remember
+    from streams.spark.tables.known import remember
 
     unread = spark.range(1).selectExpr("raise_error('read')::binary key", "1L timestamp", "0 partition", "0L offset")
     ranges = (OffsetRange("events", 0, 5, 20), OffsetRange("events", 1, 0, 20))

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         offsets=offsets, raw=arguments.raw, versions="all", expired_windows=arguments.expired_windows,
     )  # fmt: skip
     _warn_of_other_records(result, given.settings)
-    found = result.diff(arguments.table, live, expired_windows=arguments.expired_windows).cache()
+    found = result.diff(arguments.table, live, expired_windows=arguments.expired_windows, positions="ignore").cache()
     try:
         count = found.count()
         keys = [name for name in found.columns if name not in ("difference", "backfill", "live")]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, frames_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
@@ -221,29 +222,47 @@ class BackfillResult:
         """
         return write_iceberg(self._frames.arrow(self.table(store)), table, self.position.to_json())
 
-    def diff(self, store: str, live: DataFrame, *, expired_windows: bool = False) -> DataFrame:
+    def diff(
+        self, store: str, live: DataFrame, *, expired_windows: bool = False, positions: str = "check"
+    ) -> DataFrame:
         """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).
 
-        :param live: the live table; read it as of the offsets at which the history ends.
+        Of a versioned store the latest versions are compared, or all of them if the live table was read with
+        ``versions="all"``.
+
+        :param live: the live table; it is of the records of the history if the application has processed these and no
+            others (:func:`streams.spark.position_of`).
         :param expired_windows: whether to compare all windows and sessions; read the live table with the same. Those
             that its changelog does not have any more are ``only_backfill`` then. Without it both tables have those that
             a live store shows, the last ones.
+        :param positions: ``"check"`` refuses tables of other records, where the positions of both are known;
+            ``"ignore"`` compares them.
         :returns: a row for each key that differs: ``difference`` (``only_backfill``, ``only_live`` or ``different``),
             and both rows in the columns ``backfill`` and ``live``.
+        :raises PositionError: if the two are not of the same records; the message says by how much.
         :raises SparkBridgeError: if the tables have other columns; read both with the same serdes, or both raw.
         """
-        from streams.spark.tables.diff import diff_tables
-
+        if positions not in ("check", "ignore"):
+            raise SparkBridgeError(f"positions is 'check' or 'ignore', not {positions!r}", store=store)
         if isinstance(self._frames, ArrowFrames):
             raise SparkBridgeError(
                 "tables are compared by Spark: load this result with BackfillResult.load(spark, run_dir, topology)"
             )
+        from streams.spark.tables.diff import check_positions, diff_tables
+        from streams.spark.tables.known import known_of
+
+        if positions == "check":
+            check_positions(self.position, live)
         raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
         layout = table_layout(self._config, self._topology, store, raw=raw)
         own = self.table(store, raw=raw, expired_windows=expired_windows)
+        names = ("backfill", "live")
+        if layout.form is ChangelogForm.VERSIONS and known_of(live).versions != "all":
+            own, live = (df.where(df["valid_to"].isNull()) for df in (own, live))
+            return diff_tables(own, live, keys=("partition", "key"), values=("value", "valid_from"), names=names)
         values = [name for name in ("value", "timestamp", "valid_to") if name in own.columns]
         keys = ("partition", *layout.key_columns)
-        return diff_tables(own, live, keys=keys, values=values, names=("backfill", "live"))
+        return diff_tables(own, live, keys=keys, values=values, names=names)
 
     def changelog_rows(self, store: str) -> Any:
         """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,

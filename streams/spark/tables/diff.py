@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from processor_api.texts import repr_of
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import PositionError, SparkBridgeError
+from streams.spark.position import Position
+from streams.spark.tables.known import known_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +63,48 @@ def diff_tables(
         col("_0").alias(one),
         col("_1").alias(other),
     )
+
+
+def check_positions(own: Position, live: DataFrame) -> None:
+    """Makes sure that a live table is of the same records as a result, as far as the positions of both are known.
+
+    :raises PositionError: if one of them has processed more of an input, by how much.
+    """
+    known = known_of(live).position
+    try:
+        other = None if known is None else known()
+    except PositionError:  # it is not known
+        return
+    differences = [] if other is None else list(_differences(own, other))
+    if differences:
+        raise PositionError(
+            f"the result and the live table are not of the same records: {'; '.join(differences)}. Run the backfill up"
+            " to where the live table is (position_of), or read the table again where it is behind; positions='ignore'"
+            " compares them all the same",
+        )
+
+
+def _differences(own: Position, other: Position) -> Iterator[str]:
+    for topic, found in sorted(own.topics.items()):
+        live = other.topics.get(topic)
+        if live is None:
+            continue
+        if None not in (found.topic_id, live.topic_id) and found.topic_id != live.topic_id:
+            yield f"topic {topic} was made again in between"
+            continue
+        for number, one in sorted(found.partitions.items()):
+            two = live.partitions.get(number)
+            if two is None or None in (one.offset, one.read_to, two.offset, two.read_to):
+                continue
+            # From read_to to offset there are no records, so that both mean the same.
+            if _end(one.offset) < _end(two.read_to):
+                yield f"{topic}-{number} is in the result up to {one.offset}, and in the live table up to {two.read_to}"
+            elif _end(two.offset) < _end(one.read_to):
+                yield f"{topic}-{number} is in the result up to {one.read_to}, and in the live table up to {two.offset}"
+
+
+def _end(offset: int | None) -> int:
+    return offset or 0
 
 
 def _check(left: DataFrame, right: DataFrame, columns: Sequence[str], names: tuple[str, str]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.given_serdes import SerdeLike
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import PositionError, SparkBridgeError
+from streams.spark.position import Position
 from streams.spark.rows.compaction import MEMORY_BYTES
 from streams.spark.rows.shipping import PLAN, packed
 from streams.spark.rows.store_layouts import load_topology, table_layout
@@ -19,12 +21,12 @@ from streams.spark.sources.table_source import FORMAT as TABLE_FORMAT
 from streams.spark.sources.table_source import table_plan
 from streams.spark.sources.topic_plan import plan_of
 from streams.spark.sources.topic_source import FORMAT as TOPIC_FORMAT
+from streams.spark.tables.input_position import of_topics, with_position
+from streams.spark.tables.known import known_of, remember
 from streams.spark.tables.registration import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_pinned: WeakKeyDictionary[DataFrame, OffsetRanges] = WeakKeyDictionary()
 
 
 def read_topic(
@@ -69,7 +71,8 @@ def read_topic(
     plan = plan_of(
         settings, topic, offsets, key, value, headers=headers, times=times, max_rows_per_task=max_rows_per_task
     )
-    return remember(spark.read.format(TOPIC_FORMAT).option(PLAN, packed(plan)).load(), offsets)
+    df = spark.read.format(TOPIC_FORMAT).option(PLAN, packed(plan)).load()
+    return remember(df, offsets, partial(of_topics, settings.application_id, offsets))
 
 
 def read_table(
@@ -105,10 +108,16 @@ def read_table(
     """
     register(spark)
     settings = application_settings(config, application_id)
-    layout = table_layout(settings, load_topology(topology, settings), store, raw=raw)
+    made = load_topology(topology, settings)
+    layout = table_layout(settings, made, store, raw=raw)
     is_pinned = offsets is not None
+    position: Callable[[], Position] | None = None
     if offsets is None:
         offsets = pin_offsets(settings, layout.topic)
+        if layout.from_source:
+            position = partial(of_topics, settings.application_id, offsets)
+        else:
+            offsets, position = with_position(settings, made, store, offsets)
     else:
         offsets = offsets.of(layout.topic)
         check_ranges(settings, offsets)
@@ -116,7 +125,8 @@ def read_table(
         settings, layout, offsets, versions=versions, expired=expired_windows, memory_bytes=memory_bytes,
         is_pinned=is_pinned,
     )  # fmt: skip
-    return remember(spark.read.format(TABLE_FORMAT).option(PLAN, packed(plan)).load(), offsets)
+    shown = versions if layout.form is ChangelogForm.VERSIONS else None
+    return remember(spark.read.format(TABLE_FORMAT).option(PLAN, packed(plan)).load(), offsets, position, shown)
 
 
 def application_settings(config: ClusterConfig, application_id: str | None) -> StreamsConfig:
@@ -135,21 +145,36 @@ def application_settings(config: ClusterConfig, application_id: str | None) -> S
     return cluster_settings({**given, "application.id": application_id or named})
 
 
-def remember(df: DataFrame, offsets: OffsetRanges) -> DataFrame:
-    """Returns the DataFrame, which knows its offsets from now on (:func:`offsets_of`)."""
-    _pinned[df] = offsets
-    return df
-
-
 def offsets_of(df: DataFrame) -> OffsetRanges:
     """Returns the offsets that a DataFrame of `read_topic` or `read_table` was pinned to.
 
+    Of a table that was read without given offsets, they are those of the time at which it was made. A task reads on
+    behind them where the table of that time cannot be had any more.
+
     :raises SparkBridgeError: if it is another one; also one that was made of such a DataFrame.
     """
-    found = _pinned.get(df)
+    found = known_of(df).offsets
     if found is None:
         raise SparkBridgeError(
             "only a DataFrame as read_topic or read_table returned it knows its offsets: ask before it is filtered or"
             " selected from, or pin the offsets yourself by pin_offsets"
         )
     return found
+
+
+def position_of(df: DataFrame) -> Position:
+    """Returns where a DataFrame of `read_topic` or `read_table` stands in its inputs: what of them is in it.
+
+    Of a topic it is the end that was read. Of a table it is the offset in each input of the application up to which
+    records are in the table, all of them and no others, from the commit that the table is of. The application need not
+    be stopped for that.
+
+    :raises PositionError: if it is not known; the message says why, and what to do.
+    """
+    found = known_of(df).position
+    if found is None:
+        raise PositionError(
+            "only a DataFrame as read_topic returned it, or read_table without offsets, knows its position: ask before"
+            " it is filtered or selected from, and read the table without pinned offsets"
+        )
+    return found()

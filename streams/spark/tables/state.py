@@ -28,6 +28,7 @@ from streams.spark.rows.compaction import CHUNK
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.rows.table_layout import Entries, TableLayout, version_limit
+from streams.spark.tables.known import remember
 from streams.spark.tables.registration import register
 
 if TYPE_CHECKING:
@@ -90,12 +91,14 @@ def read_state(
         files = _files(root, run, layout.topic)
         rows = spark.read.schema(_ROWS).parquet(*files) if files else spark.createDataFrame([], _ROWS)
         rows = rows.where(rows["topic"] == layout.topic)
-        return table_of_rows(rows, layout, all_versions=versions == "all", expired=expired_windows)
+        df = table_of_rows(rows, layout, all_versions=versions == "all", expired=expired_windows)
+        return remember(df, versions=versions)
     paths = _tasks(root, owner, store)
     text = packed(StatePlan(layout, versions == "all", expired_windows, owner))
     tasks = spark.createDataFrame([(each,) for each in paths], "task string")
     spread = tasks.repartition(len(paths), "task")
-    return spread.mapInArrow(lambda batches: _read_tasks(text, str(root), batches), layout.schema)
+    df = spread.mapInArrow(lambda batches: _read_tasks(text, str(root), batches), layout.schema)
+    return remember(df, versions=versions)
 
 
 def _settings(config: StreamsConfig | Mapping[str, Any] | None, owner: str) -> StreamsConfig:
