@@ -133,7 +133,7 @@ class SnapshotReading:
                 if (why := self._lost(found)) is not None:
                     raise SnapshotError(why)
                 target.mkdir()
-                self._fetch(found.files, target)
+                self.fetch(found.files, target)
                 if self.is_stopped():
                     return None
                 if prepare is not None:
@@ -150,8 +150,12 @@ class SnapshotReading:
         shutil.rmtree(target, ignore_errors=True)
         return None
 
-    def _fetch(self, files: Sequence[TableFile], target: Path) -> None:
-        """Copies files side by side, the largest first; stops all of them when one fails."""
+    def fetch(self, files: Sequence[TableFile], target: Path) -> None:
+        """Copies files of a snapshot side by side, the largest first; stops all of them when one fails.
+
+        :raises SnapshotError: if one is missing or damaged.
+        :raises OSError: if one cannot be read or written.
+        """
         left = deque(sorted(files, key=lambda file: file.size, reverse=True))
         failures: list[Exception] = []
 

@@ -18,8 +18,8 @@ class WorkerEnvironmentError(SparkBridgeError):
 
 
 class OffsetRangeLost(SparkBridgeError):
-    """Offsets that were pinned are not in the topic any more: it was truncated, or deleted and made again. Pin
-    again."""
+    """Records that are needed are not in the topic any more: it was compacted, truncated, or deleted and made again.
+    The message says what to do, such as to pin offsets again."""
 
 
 class UnknownPartitionCount(SparkBridgeError):

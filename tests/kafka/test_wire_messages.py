@@ -70,6 +70,14 @@ from streams.kafka.wire.offset_commits import (
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
+from streams.kafka.wire.record_batches import (
+    FETCH,
+    AbortedTransaction,
+    FetchedPartition,
+    FetchedTopic,
+    FetchResponse,
+    fetch_request,
+)
 
 LISTED = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("t", (ListOffsetsPartition(3, -1, LATEST),)),))
 ENDS = ListOffsetsResponse(0, (ListedTopic("t", (ListedOffset(3, 0, -1, 42, 7),)),))
@@ -136,6 +144,13 @@ REQUESTS = {
         0,
         ListTransactionsRequest(("Ongoing",), ()),
         "00000019 0042 0000 00000007 0003617070 00 02 084f6e676f696e67 01 00",
+    ),
+    "Fetch 12": (
+        FETCH,
+        12,
+        fetch_request("t", 3, 42, 100),
+        f"00000050 0001 000c 00000007 0003617070 00 ffffffff 000001f4 00000001 00000064 00 00000000 ffffffff"
+        f"02 0274 02 00000003 ffffffff 000000000000002a ffffffff {'ff' * 8} 00000064 00 00 01 01 00",
     ),
     **{
         f"InitProducerId {version}": (
@@ -284,6 +299,18 @@ ANSWERS: dict[str, tuple[Api[Any, Any], int, str, Any]] = {
         "00000007 00 00000000 0000 01 02 0278 0000000000000009 084f6e676f696e67 00 00",
         ListTransactionsResponse(0, 0, (), (ListedTransaction("x", 9, "Ongoing"),)),
     ),
+    "Fetch 12": (
+        FETCH,
+        12,
+        "00000007 00 00000000 0000 00000000 02 0274 02 00000003 0000 000000000000002a 0000000000000028"
+        "0000000000000000 02 0000000000000009 0000000000000005 00 ffffffff 03 6162 00 00 00",
+        FetchResponse(
+            0,
+            0,
+            0,
+            (FetchedTopic("t", (FetchedPartition(3, 0, 42, 40, 0, (AbortedTransaction(9, 5),), -1, b"ab"),)),),
+        ),
+    ),
     **{
         f"InitProducerId {version}": (
             INIT_PRODUCER_ID,
@@ -373,6 +400,7 @@ def test_every_version_of_every_message_is_here() -> None:
         API_VERSIONS,
         DESCRIBE_CLUSTER,
         DESCRIBE_GROUPS,
+        FETCH,
         FIND_COORDINATOR,
         INIT_PRODUCER_ID,
         LEAVE_GROUP,

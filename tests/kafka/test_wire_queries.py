@@ -15,7 +15,8 @@ from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.ports import GroupMember, OffsetAndMetadata, TopicState, UnknownPartitionError
 from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.cluster_queries import AssignedTopic, ClusterQueries, ConsumerAssignment
-from streams.kafka.wire.codec import codec_of
+from streams.kafka.wire.codec import MalformedMessage, codec_of
+from streams.kafka.wire.error_codes import UNSTABLE_OFFSET_COMMIT
 from streams.kafka.wire.messages import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -44,6 +45,7 @@ from streams.kafka.wire.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
+from streams.kafka.wire.record_batches import FETCH, FetchedPartition, FetchedTopic, FetchResponse
 from wire_support.fake_broker import CLOSE, HOST, FakeBroker, Request, here
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -336,6 +338,57 @@ def test_offsets_of_a_group_are_read_though_a_transaction_may_change_them() -> N
         asking.close()
         assert not any(asked.require_stable for asked in broker.asked(OFFSET_FETCH))
         assert len(broker.asked(FIND_COORDINATOR)) == 1, "the coordinator is looked up for each request"
+
+
+def test_stable_offsets_leave_out_those_that_a_transaction_may_change() -> None:
+    """One partition in the middle of a commit is no reason to know nothing of the others."""
+    fetched = (FetchedOffset(0, 7, -1, "text\0", 0), FetchedOffset(1, -1, -1, None, UNSTABLE_OFFSET_COMMIT))
+    answer = OffsetFetchResponse(0, (OffsetsOfGroup("g", (OffsetsOfTopic("t", fetched),), 0),))
+    with FakeBroker({FIND_COORDINATOR: here, OFFSET_FETCH: answer}) as broker:
+        asking = queries(broker)
+        assert asking.stable_offsets("g", [T0, T1], 5.0) == {T0: OffsetAndMetadata(7, "text")}
+        asking.close()
+        assert all(asked.require_stable for asked in broker.asked(OFFSET_FETCH))
+
+
+def batch(first: int, last: int, records: int, *, attributes: int = 0, magic: int = 2) -> bytes:
+    """The header of a batch, written by hand from Kafka's definition, and a body of three bytes."""
+    front = first.to_bytes(8, "big") + (49 + 3).to_bytes(4, "big") + bytes(4) + bytes([magic]) + bytes(4)
+    middle = attributes.to_bytes(2, "big") + (last - first).to_bytes(4, "big") + bytes(8 + 8 + 8 + 2 + 4)
+    return front + middle + records.to_bytes(4, "big") + b"abc"
+
+
+def fetched_batches(records: bytes | None, error: int = 0) -> FetchResponse:
+    one = FetchedPartition(0, error, 42, 42, 0, None, -1, records)
+    return FetchResponse(0, 0, 0, (FetchedTopic("t", (one,)),))
+
+
+def test_headers_of_batches_tell_markers_and_what_a_compaction_has_left() -> None:
+    """The last batch of an answer may be cut off. A leader that has moved is looked up again."""
+    data = batch(5, 9, 2, attributes=0x10) + batch(10, 10, 1, attributes=0x30) + batch(11, 20, 10)[:-2]
+    answers = [fetched_batches(None, NOT_LEADER), fetched_batches(data)]
+    with FakeBroker({METADATA: topics_at(1), FETCH: answers}) as broker:
+        asking = queries(broker)
+        expected = [(5, 9, 2, False, True), (10, 10, 1, True, True), (11, 20, 10, False, False)]
+        assert asking.batch_headers(T0, 7, 5.0) == expected
+        assert broker.asked(FETCH)[0].topics[0].partitions[0].fetch_offset == 7
+        asking.close()
+
+
+def test_batches_of_the_old_formats_are_not_guessed_at() -> None:
+    with FakeBroker({METADATA: topics_at(1), FETCH: fetched_batches(batch(5, 9, 2, magic=1))}) as broker:
+        asking = queries(broker)
+        with pytest.raises(MalformedMessage, match="the batch at offset 5 is of format 1"):
+            asking.batch_headers(T0, 5, 5.0)
+        asking.close()
+
+
+def test_a_missing_right_to_read_batches_is_named() -> None:
+    with FakeBroker({METADATA: topics_at(1), FETCH: fetched_batches(None, 29)}) as broker:
+        asking = queries(broker)
+        with pytest.raises(AuthorizationError, match=r"the batches of t-0 cannot be read: .*; allow READ on topic 't'"):
+            asking.batch_headers(T0, 5, 5.0)
+        asking.close()
 
 
 def test_a_login_that_only_librdkafka_has_is_refused_at_once() -> None:

@@ -17,6 +17,7 @@ from state.registry.kinds import families_of, kind_of, restore_of
 from state.versioned.history import VERSIONS
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
+from streams.spark.errors import OffsetRangeLost
 from streams.spark.rows.compaction import CHUNK, TaskFolder
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.table_layout import Entries, TableLayout, version_limit
@@ -37,9 +38,14 @@ def version_entries(
     *,
     all_versions: bool,
     expired: bool,
+    as_of: int | None = None,
 ) -> Iterator[Entries]:
     """Yields the versions that a versioned store has after these records, made by the store's own restore: which puts
-    came too late, and which versions are kept, is its rule."""
+    came too late, and which versions are kept, is its rule.
+
+    :param as_of: gives those that were valid at this time, in ms.
+    :raises OffsetRangeLost: if the store does not keep the versions of this time any more.
+    """
     supplier = StoreSupplier(name=store, kind="versioned-key-value", engine=ROCKSDB, parameters=parameters)
     builder: StoreBuilder[Any, Any] = StoreBuilder(supplier=supplier)
     families = families_of(builder)
@@ -52,6 +58,15 @@ def version_entries(
             engine.load(batch)
             latest_time = max(latest_time, max(timestamps, default=-1))
         first = version_limit(parameters, latest_time)
+        if as_of is not None:
+            if as_of < first:
+                raise OffsetRangeLost(
+                    f"store {store!r} keeps its history for {parameters['history_retention_ms']} ms, which is back to"
+                    f" {first}, and the table is asked for as of {as_of}: give the store a longer history, or a later"
+                    " time",
+                    store=store,
+                )
+            all_versions = True
         kind = kind_of(builder)
         for name in families:
             suffix = name.removeprefix(f"{store}.")
@@ -62,6 +77,7 @@ def version_entries(
             shown = (
                 row for row in found
                 if row.value is not None and (expired or row.more.get("valid_to", first) >= first)
+                and (as_of is None or row.more["valid_from"] <= as_of < row.more.get("valid_to", as_of + 1))
             )  # fmt: skip
             yield from _versions(shown)
     finally:

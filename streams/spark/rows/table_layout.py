@@ -201,7 +201,10 @@ class TableLayout:
             "key": self.key.array(entries.keys, place, entries.headers),
             "value": self._values(entries.values, place, entries.headers),
             "timestamp": time_array([None if ms == -1 else ms for ms in times] if -1 in times else times, place),
-            "changelog_offset": pa.array(entries.offsets, pa.int64()),
+            "changelog_offset": pa.array(
+                [None if one == -1 else one for one in entries.offsets] if -1 in entries.offsets else entries.offsets,
+                pa.int64(),
+            ),
         }
         if self.headers:
             arrays["headers"] = headers_array(entries.headers or [None] * len(entries))

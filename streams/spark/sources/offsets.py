@@ -231,7 +231,7 @@ def _resolved(
             for one in of_topic:
                 _check_within(one, found[one], low[one], high[one])
         else:
-            ms = _ms(place, what)
+            ms = ms_of(place, what, "'earliest', 'latest', a time or offsets by partition")
             times = _until_answered(lambda: consumer.offsets_for_time(dict.fromkeys(of_topic, ms)))  # noqa: B023
             reached = {one: min(max(offset, low[one]), high[one]) for one, offset in times.items()}
             found |= first_records(consumer, reached, high, ms, timeout_s)
@@ -259,13 +259,20 @@ def _place_of(given: Place | Mapping[str, Place], topic: str, what: str) -> Plac
     return cast(Place, given)
 
 
-def _ms(place: Any, what: str) -> int:
+def ms_of(place: Any, what: str, instead: str = "a time") -> int:
+    """Returns a time in ms since 1970.
+
+    :param what: the name of what was given, for the error.
+    :param instead: what can be given.
+    :raises NaiveTimestampError: if it has no zone.
+    :raises TimestampRangeError: if it is an integer that seems to be in another unit.
+    """
     if isinstance(place, datetime):
         if place.tzinfo is None:
             raise NaiveTimestampError(f"{what} {place.isoformat()} has no time zone: give it one, such as tzinfo=UTC")
         return int(place.timestamp() * 1000)
     if isinstance(place, bool) or not isinstance(place, int):
-        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {repr_of(place)}")
+        raise SparkBridgeError(f"{what} is {instead}, not {repr_of(place)}")
     refuse_other_unit(place, f"{what} is", "give ms, or a datetime with a zone")
     return place
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from streams.spark.sources.whole_ranges import TRIES, WholeRange
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.spark.rows.changelog_rows import Records
+    from streams.spark.rows.snapshot_rows import SnapshotRows
+    from streams.spark.sources.as_of import AsOf
 
 FORMAT = "streams_table"
 LATEST, ALL = "latest", "all"
@@ -47,31 +50,42 @@ class TablePlan:
     """Whether the table is that of the ends of the ranges, whatever was written since."""
     instead: str = PIN_AGAIN
     """What to do where that cannot be had any more."""
+    needs_all: bool = False
+    """Whether no compaction may have removed a record."""
+    as_of_ms: int | None = None
+    """The time at which versions are chosen."""
+    snapshots: Mapping[int, SnapshotRows] = field(default_factory=dict)
+    """Where the table begins if its changelog has not all, by partition."""
 
     def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yields the table's rows of one partition."""
-        whole = WholeRange(self.settings, wanted, self.is_pinned, self.instead)
+        whole = WholeRange(self.settings, wanted, self.is_pinned, self.instead, self.needs_all)
+        base = self.snapshots.get(wanted.partition)
+        has_first = base is None or wanted.start == 0
         for tries in range(TRIES):
             with TaskFolder() as folder:
                 try:
-                    for entries in self._entries(whole, folder):
+                    for entries in self._entries(whole, folder, None if has_first else base):
                         yield self.layout.batch(wanted.partition, entries)
                     return
                 except OffsetRangeLost:  # before the first row: all records are read before it
+                    if base is not None and has_first:
+                        has_first = False
+                        continue
                     moved = whole.moved() if tries + 1 < TRIES else None
                     if moved is None:
                         raise
             whole = moved
 
-    def _entries(self, whole: WholeRange, folder: TaskFolder) -> Iterator[Entries]:
+    def _entries(self, whole: WholeRange, folder: TaskFolder, base: SnapshotRows | None) -> Iterator[Entries]:
         if self.layout.form is not ChangelogForm.VERSIONS:
-            return self._latest_entries(whole, folder)
+            return self._latest_entries(whole, folder, base)
         from streams.spark.rows.changelog_rows import version_entries  # loads all kinds of stores
 
         repeats = Repeats()
         records = map(repeats.seen, map(self._records, whole.read(lambda: repeats.found, None)))
         return version_entries(self.layout.store, self.layout.parameters, records, folder,
-                               all_versions=self.all_versions, expired=self.expired)  # fmt: skip
+                               all_versions=self.all_versions, expired=self.expired, as_of=self.as_of_ms)  # fmt: skip
 
     def _records(self, messages: list[Any]) -> Records:
         """Returns the records of messages, without those that are not for the store.
@@ -96,11 +110,18 @@ class TablePlan:
             headers = None if headers is None else found
         return keys, list(map(kind.value, messages)), stamps, list(map(kind.offset, messages)), headers
 
-    def _latest_entries(self, whole: WholeRange, folder: TaskFolder) -> Iterator[Entries]:
-        layout, stream_time = self.layout, -1
+    def _latest_entries(self, whole: WholeRange, folder: TaskFolder, base: SnapshotRows | None) -> Iterator[Entries]:
+        layout, stream_time, repeats = self.layout, -1, Repeats()
         rows = LatestByKey(folder, self.memory_bytes)
+        records: Iterator[Records]
+        if base is None:
+            records = map(self._records, whole.read(lambda: rows.has_repeats, rows.holds))
+        else:  # whose keys are no evidence of what a compaction has done to the records behind it
+            behind = replace(whole, wanted=whole.wanted._replace(start=base.following))
+            log = map(repeats.seen, map(self._records, behind.read(lambda: repeats.found, None)))
+            records = chain(map(self._of_base, base.records(folder)), log)
         try:
-            for batch in map(self._records, whole.read(lambda: rows.has_repeats, rows.holds)):
+            for batch in records:
                 stream_time = max(stream_time, layout.stream_time(batch[0], batch[2]))
                 rows.add(*batch)
             for chunk in rows.chunks():
@@ -111,6 +132,10 @@ class TablePlan:
                     yield entries
         finally:
             rows.close()
+
+    def _of_base(self, records: Records) -> Records:
+        keys, values, stamps, offsets, headers = records
+        return keys, values, stamps, offsets, headers if self.layout.headers else None
 
 
 class Repeats:
@@ -140,8 +165,8 @@ class TableSource(DataSource):
     """The format ``streams_table``.
 
     Options besides the application's settings: ``topology`` as ``module:function``, ``store``; ``raw``; ``versions``;
-    ``expired_windows``; ``offsets``, the text of pinned offsets; ``memory_bytes``. Without pinned offsets each action
-    reads up to the end that the changelog has then.
+    ``expired_windows``; ``offsets``, the text of pinned offsets; ``as_of`` in ms; ``memory_bytes``. Without ``offsets``
+    and ``as_of`` each action reads up to the end that the changelog has then.
     """
 
     @classmethod
@@ -167,18 +192,37 @@ class TableSource(DataSource):
             raise SparkBridgeError(f"the format {FORMAT} needs the option 'application.id', the application's id")
         topology = load_topology(own["topology"], config)
         layout = table_layout(config, topology, own["store"], raw=own.get("raw", "false").lower() == "true")
-        if "offsets" in own:
+        as_of: AsOf | None = None
+        if "as_of" in own:
+            from streams.spark.sources.as_of import as_of_ranges
+            from streams.spark.sources.topic_source import place_of
+
+            check_as_of(own.get("offsets"), own.get("versions", LATEST), layout.store)
+            as_of = as_of_ranges(config, topology, layout, place_of(own["as_of"]))
+            offsets = as_of.offsets
+        elif "offsets" in own:
             offsets = OffsetRanges.from_json(own["offsets"]).of(layout.topic)
         else:
             offsets = pin_offsets(config, layout.topic)
         return table_plan(
             config, layout, offsets, versions=own.get("versions", LATEST),
             expired=own.get("expired_windows", "false").lower() == "true",
-            memory_bytes=int(own.get("memory_bytes", MEMORY_BYTES)), is_pinned="offsets" in own,
+            memory_bytes=int(own.get("memory_bytes", MEMORY_BYTES)), is_pinned="offsets" in own, as_of=as_of,
         )  # fmt: skip
 
 
-_OPTIONS = frozenset({"topology", "store", "raw", "versions", "expired_windows", "offsets", "memory_bytes"})
+_OPTIONS = frozenset({"topology", "store", "raw", "versions", "expired_windows", "offsets", "as_of", "memory_bytes"})
+
+
+def check_as_of(offsets: object, versions: str, store: str) -> None:
+    """Makes sure that a table as of a time is asked for with nothing that means another time.
+
+    :raises SparkBridgeError: if it is.
+    """
+    if offsets is not None:
+        raise SparkBridgeError("give offsets, or as_of, not both", store=store)
+    if versions != LATEST:
+        raise SparkBridgeError("as_of gives the versions of a time: leave out versions, or as_of", store=store)
 
 
 def table_plan(
@@ -190,7 +234,7 @@ def table_plan(
     expired: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     is_pinned: bool = True,
-    instead: str = PIN_AGAIN,
+    as_of: AsOf | None = None,
 ) -> TablePlan:
     """Returns the plan to read a store's table.
 
@@ -202,7 +246,7 @@ def table_plan(
         raise SparkBridgeError(f"versions is {LATEST!r} or {ALL!r}, not {versions!r}", store=layout.store)
     if memory_bytes < 1:
         raise SparkBridgeError(f"memory_bytes is a positive number, not {memory_bytes}", store=layout.store)
-    return TablePlan(
+    plan = TablePlan(
         consumer_settings(config, offsets.isolation),
         offsets.ranges,
         layout,
@@ -210,5 +254,12 @@ def table_plan(
         expired=expired,
         memory_bytes=memory_bytes,
         is_pinned=is_pinned,
-        instead=instead,
     )
+    if as_of is None:
+        return plan
+    from streams.spark.sources.as_of import WAYS
+
+    return replace(
+        plan, is_pinned=as_of.time_ms is None, instead=WAYS, needs_all=as_of.needs_all, as_of_ms=as_of.time_ms,
+        snapshots=as_of.snapshots,
+    )  # fmt: skip

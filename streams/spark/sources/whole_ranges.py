@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from processor_api.clock import SystemClock
@@ -33,6 +33,7 @@ class WholeRange:
 
     :param is_pinned: whether the table must be that of the end of the range. Otherwise it may be that of a later end,
         and begin at the offset that is the first one by then.
+    :param needs_all: whether no compaction may have removed any record of the range, for whatever reason.
     :param instead: what to do where the table of a pinned end cannot be had any more, as a sentence.
     """
 
@@ -41,6 +42,7 @@ class WholeRange:
     wanted: OffsetRange
     is_pinned: bool
     instead: str
+    needs_all: bool = False
 
     def read(self, has_repeats: Evidence, holds: Callable[[bytes], bool] | None) -> Iterator[list[Any]]:
         """Yields the records; the evidence is asked for when all of the range was taken.
@@ -54,7 +56,17 @@ class WholeRange:
         for messages in read_range(self.settings, self.wanted):
             count += len(messages)
             yield messages
-        if has_repeats() or count >= self.wanted.end - self.wanted.start or self._is_whole(holds):
+        if count >= self.wanted.end - self.wanted.start:
+            return
+        if self.needs_all:
+            if has_all_records(self.settings, self.wanted):
+                return
+            raise OffsetRangeLost(
+                f"{self.wanted.topic}-{self.wanted.partition} has been compacted, and rows that it had may be missing."
+                f" {self.instead}",
+                **place_of(self.wanted),
+            )
+        if has_repeats() or self._is_whole(holds):
             return
         if self.is_pinned:
             raise OffsetRangeLost(
@@ -82,7 +94,7 @@ class WholeRange:
         if low <= wanted.start or high < wanted.end:
             return None
         moved = OffsetRange(wanted.topic, wanted.partition, low, high)
-        return WholeRange(self.settings, moved, self.is_pinned, self.instead)
+        return replace(self, wanted=moved)
 
     def _is_whole(self, holds: Callable[[bytes], bool] | None) -> bool:
         return is_not_compacted(self.settings, self.wanted, holds) or has_all_records(self.settings, self.wanted)

@@ -20,7 +20,6 @@ from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
-from streams.app.topics import TopicFitter
 from streams.config import StreamsConfig, clients
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
@@ -29,9 +28,10 @@ from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.record_ranges import read_ranges
 from streams.kafka.wire.cluster_queries import ClusterQueries
 from streams.kafka.wire.messages import LATEST, READ_COMMITTED
-from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.runtime.plan.task_plan import TaskPlan
 from streams.spark.errors import PositionError
 from streams.spark.position import PartitionPosition, Position, TopicPosition
+from streams.spark.sources.as_of import CLIENT, plans_of
 from streams.spark.sources.offsets import consumer_settings
 from streams.spark.sources.ranges import OffsetRange, OffsetRanges
 
@@ -41,7 +41,6 @@ ANSWER_S = 5.0
 PAUSE_S = 0.005
 PREPARED = "PrepareCommit"
 """The state of a transaction whose markers are being written: some partitions show it, others not yet."""
-CLIENT = "streams-spark"
 
 Offsets = Mapping[TopicPartition, int]
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -139,9 +138,7 @@ def inputs_of(
 ) -> list[TaskInputs]:
     """Returns the inputs of the tasks that have a store: one entry for each task, or one for all of them where other
     tasks write their input."""
-    settings, kafka = config.dotted(), ConfluentClients()
-    fitter = TopicFitter(topology, config, settings, kafka.admin(clients.admin(config, CLIENT)))
-    plans = plan_tasks(topology, settings, fitter.readable(fitter.existing()))
+    plans = plans_of(config, topology)
     own = next(plan for plan in plans if store in plan.stores)
     if not own.repartition_topics:
         return [TaskInputs((one,), own.partitions(one.partition)) for one in sorted(changelogs)]

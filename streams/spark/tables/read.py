@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from streams.spark.position import Position
 from streams.spark.rows.compaction import MEMORY_BYTES
 from streams.spark.rows.shipping import PLAN, packed
 from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.sources.as_of import as_of_ranges
 from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.sources.table_source import FORMAT as TABLE_FORMAT
-from streams.spark.sources.table_source import table_plan
+from streams.spark.sources.table_source import check_as_of, table_plan
 from streams.spark.sources.topic_plan import plan_of
 from streams.spark.sources.topic_source import FORMAT as TOPIC_FORMAT
 from streams.spark.tables.input_position import of_topics, with_position
@@ -83,6 +85,7 @@ def read_table(
     *,
     application_id: str | None = None,
     offsets: OffsetRanges | None = None,
+    as_of: datetime | int | None = None,
     raw: bool = False,
     versions: str = "latest",
     expired_windows: bool = False,
@@ -96,23 +99,36 @@ def read_table(
     ``changelog_offset``. Deleted keys are left out. Nothing is asked of the application, which may run or not; each
     task reads one partition and holds at most ``memory_bytes``, before it uses the disk.
 
+    All actions see the table of the time at which it was made, unless a compaction has removed records of it since:
+    then they see a later one, which is whole. :func:`position_of` tells which records of the inputs are in it.
+
     :param topology: the application's, or ``module:function``.
     :param application_id: where the configuration names no application.
+    :param offsets: the table of just these offsets, pinned before (:func:`pin_offsets`), or an error.
+    :param as_of: the table of a time: a datetime with a zone, or ms since 1970. Of a versioned store it has the
+        versions that were valid at that time. Of others it has the changes before the first one with a later timestamp,
+        from the changelog, or from a snapshot (``state.snapshot.dir``) and the changelog behind it; rows of a
+        snapshot have no ``changelog_offset``, and those of plain stores no ``timestamp``.
     :param raw: keys and values as bytes.
     :param versions: ``"latest"``, or ``"all"`` that a versioned store still keeps.
     :param expired_windows: also those behind the store's retention, which the changelog may keep longer, and keys whose
         time to live is over.
     :raises UnsupportedStore: if there is no such store, or it has no changelog.
     :raises UnknownPartitionCount: if its changelog does not exist: the application has not run yet, or has another id.
-    :raises OffsetRangeLost: if pinned records are not in the changelog any more.
+    :raises OffsetRangeLost: if the table of ``offsets`` or ``as_of`` cannot be had any more; where only the task knows,
+        in the task.
     """
     register(spark)
     settings = application_settings(config, application_id)
     made = load_topology(topology, settings)
     layout = table_layout(settings, made, store, raw=raw)
-    is_pinned = offsets is not None
+    is_pinned, past = offsets is not None, None
     position: Callable[[], Position] | None = None
-    if offsets is None:
+    if as_of is not None:
+        check_as_of(offsets, versions, store)
+        past = as_of_ranges(settings, made, layout, as_of)
+        offsets = past.offsets
+    elif offsets is None:
         offsets = pin_offsets(settings, layout.topic)
         if layout.from_source:
             position = partial(of_topics, settings.application_id, offsets)
@@ -123,7 +139,7 @@ def read_table(
         check_ranges(settings, offsets)
     plan = table_plan(
         settings, layout, offsets, versions=versions, expired=expired_windows, memory_bytes=memory_bytes,
-        is_pinned=is_pinned,
+        is_pinned=is_pinned, as_of=past,
     )  # fmt: skip
     shown = versions if layout.form is ChangelogForm.VERSIONS else None
     return remember(spark.read.format(TABLE_FORMAT).option(PLAN, packed(plan)).load(), offsets, position, shown)
