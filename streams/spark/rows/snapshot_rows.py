@@ -32,10 +32,12 @@ class SnapshotRows:
     """The rows of a store in a snapshot; sent to the executors, which read it where workers do.
 
     :param following: the offset of the first record of the changelog that is not in the snapshot.
+    :param time_ms: the time of the table; no row may have a later timestamp.
     :param place: where the snapshots of all applications are, as in ``state.snapshot.dir``.
     """
 
     following: int
+    time_ms: int
     place: Path | str
     application_id: str
     task: str
@@ -48,7 +50,7 @@ class SnapshotRows:
     def records(self, folder: TaskFolder) -> Iterator[Records]:
         """Yields the rows as records of the changelog.
 
-        :raises OffsetRangeLost: if the snapshot is gone.
+        :raises OffsetRangeLost: if the snapshot is gone, or has a record of a later time.
         """
         from streams.runtime.engines.opener import Engines
 
@@ -70,6 +72,13 @@ class SnapshotRows:
             records = changelog_records_of(self.builder, engine) or iter(())
             while chunk := list(islice(records, CHUNK)):
                 keys, values, times, headers = zip(*chunk, strict=True)
+                if max(times) > self.time_ms:
+                    raise OffsetRangeLost(
+                        f"the snapshot {self.name} of task {self.task} has a record of {max(times)}, later than the"
+                        f" time {self.time_ms} of the table, before which it was written: with timestamps of the future"
+                        " there are no tables as of a time",
+                        store=self.builder.name,
+                    )
                 yield keys, values, times, [UNKNOWN] * len(keys), headers
         finally:
             engine.close()

@@ -44,7 +44,7 @@ class AsOf:
     :param offsets: of a versioned store, all that there is, else the records up to the time.
     :param time_ms: the time, of a versioned store; its rows are chosen by that.
     :param needs_all: whether no record may have been removed by a compaction.
-    :param snapshots: those from before the end, by partition.
+    :param snapshots: those from before the time, by partition.
     """
 
     offsets: OffsetRanges
@@ -65,7 +65,7 @@ def as_of_ranges(config: StreamsConfig, topology: Topology, layout: TableLayout,
         offsets = pin_offsets(config, layout.topic)
         return AsOf(offsets, time_ms, time_ms < _uncompacted_since(config, layout.topic))
     offsets = pin_offsets(config, layout.topic, end=time_ms + 1)
-    snapshots = {} if layout.from_source else snapshots_of(config, topology, layout, offsets)
+    snapshots = {} if layout.from_source else snapshots_of(config, topology, layout, offsets, time_ms)
     for one in offsets.ranges:
         if one.start > 0 and one.partition not in snapshots:
             raise OffsetRangeLost(
@@ -73,7 +73,8 @@ def as_of_ranges(config: StreamsConfig, topology: Topology, layout: TableLayout,
                 f" of the table as of this time. {WAYS}",
                 topic=one.topic, partition=one.partition, offset=one.start,
             )  # fmt: skip
-    return AsOf(offsets, snapshots=snapshots)
+    # A record that is gone may have been the first one with a later timestamp; there is none later than now.
+    return AsOf(offsets, needs_all=time_ms < SystemClock().time_ms(), snapshots=snapshots)
 
 
 def _uncompacted_since(config: StreamsConfig, topic: str) -> int:
@@ -97,10 +98,14 @@ def plans_of(config: StreamsConfig, topology: Topology) -> list[TaskPlan]:
 
 
 def snapshots_of(
-    config: StreamsConfig, topology: Topology, layout: TableLayout, offsets: OffsetRanges
+    config: StreamsConfig, topology: Topology, layout: TableLayout, offsets: OffsetRanges, time_ms: int
 ) -> dict[int, SnapshotRows]:
-    """Returns the last snapshot of each partition of a store that is not behind the end of its range; those of stores
-    in memory, or of a kind whose rows are no records, are left out."""
+    """Returns the last snapshot of each partition of a store that was made before a time, and is not behind the end of
+    its range; those of stores in memory, or of a kind whose rows are no records, are left out.
+
+    What was processed before that time has no later timestamp. The end alone does not say it: a record with a later
+    timestamp may be in the snapshot, and not in the changelog any more.
+    """
     place, builder = config.state_snapshot_dir, topology.stores.get(layout.store)
     if place is None or builder is None or builder.supplier.engine != ROCKSDB or kind_of(builder).as_records is None:
         return {}
@@ -111,14 +116,14 @@ def snapshots_of(
     for one in offsets.ranges:
         task = str(TaskId(number, one.partition))
         for listed in list_snapshots(objects, folder_of(config.application_id, task)):
-            store = None if listed.snapshot is None else listed.snapshot.stores.get(layout.store)
-            if store is None or store.topic_id != offsets.topic_ids.get(layout.topic):
+            made = listed.snapshot
+            store = None if made is None else made.stores.get(layout.store)
+            if made is None or store is None or store.topic_id != offsets.topic_ids.get(layout.topic):
                 continue
             following = 0 if store.offset is None else store.offset + 1
             best = found.get(one.partition)
-            if following <= one.end and (best is None or following > best.following):
-                assert listed.snapshot is not None
+            if made.made_ms <= time_ms and following <= one.end and (best is None or following > best.following):
                 found[one.partition] = SnapshotRows(
-                    following, place, config.application_id, task, listed.name, listed.snapshot.files, bare
+                    following, time_ms, place, config.application_id, task, listed.name, made.files, bare
                 )
     return found

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource
 from processor_api.errors import DeserializationError
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
+from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.spark.errors import OffsetRangeLost, SparkBridgeError
 from streams.spark.rows.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.rows.shipping import PLAN, unpacked
@@ -59,14 +60,21 @@ class TablePlan:
 
     def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yields the table's rows of one partition."""
+        thresholds = relax_collector()  # else half of the time goes into looking at tuples that stay
+        try:
+            for entries in self._found(wanted):
+                yield self.layout.batch(wanted.partition, entries)
+        finally:
+            restore_collector(thresholds)
+
+    def _found(self, wanted: OffsetRange) -> Iterator[Entries]:
         whole = WholeRange(self.settings, wanted, self.is_pinned, self.instead, self.needs_all)
         base = self.snapshots.get(wanted.partition)
         has_first = base is None or wanted.start == 0
         for tries in range(TRIES):
             with TaskFolder() as folder:
                 try:
-                    for entries in self._entries(whole, folder, None if has_first else base):
-                        yield self.layout.batch(wanted.partition, entries)
+                    yield from self._entries(whole, folder, None if has_first else base)
                     return
                 except OffsetRangeLost:  # before the first row: all records are read before it
                     if base is not None and has_first:
