@@ -6,7 +6,8 @@
 5,000,000 keys of 41 bytes with counts in two partitions, written in transactions, so that markers are between them: the
 table of an application whose keys never come twice, and which is not compacted. `wall` is the time of both partitions
 one after the other, `CPU` the processor time of this process in all, and of the thread that runs the Python part
-alone: librdkafka's threads are the rest. `peak` is the most memory that the process had.
+alone: librdkafka's threads are the rest. `peak` is the most memory that the process had. The last line is Spark's in
+`local[2]`, both partitions side by side, with the processor time of Java and of Spark's workers.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from contextlib import ExitStack
 
 from confluent_kafka import Producer
 
-from benchmarks.bench_spark import topology
+from benchmarks.bench_spark import cpu_s, topology
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
-from streams.spark import pin_offsets
+from streams.spark import local_session, pin_offsets, read_table
 from streams.spark.rows.store_layouts import table_layout
 from streams.spark.sources.offsets import cluster_settings
 from streams.spark.sources.table_source import table_plan
 from tools.kafka.broker import Broker
 
-APPLICATION, PARTITIONS, KEYS, EACH = "bench-tables2", 2, 5_000_000, 50_000
+APPLICATION, PARTITIONS, KEYS, EACH = "bench-tables", 2, 5_000_000, 50_000
 TIMES = 1_700_000_000_000
 
 
@@ -70,6 +71,13 @@ def run(address: str, keys: int) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         name = "in memory" if limit > 1000 else f"{limit} MiB"
         print(f"{name:20} {wall:12.1f} {cpu:5.1f} {own:7.1f} {own * 1e6 / keys:10.2f} {peak:5,} MiB", flush=True)
+    spark = local_session(PARTITIONS, name="bench", settings={"spark.log.level": "ERROR"})
+    read_table(spark, config, topology(), "counts").limit(1).collect()  # starts the workers
+    wall, cpu = time.monotonic(), cpu_s()
+    df = read_table(spark, config, topology(), "counts")
+    assert df.selectExpr("count(*)", "max(key)", "max(value)").collect()[0][0] == keys
+    print(f"{'Spark, 64 MiB':20} {time.monotonic() - wall:12.1f} {cpu_s() - cpu:5.1f}", flush=True)
+    spark.stop()
 
 
 def main(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ from streams.kafka.wire.messages import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
+    FETCH,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     LATEST,
@@ -21,6 +22,7 @@ from streams.kafka.wire.messages import (
     METADATA,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
+    AbortedTransaction,
     ApiVersionsRequest,
     ApiVersionsResponse,
     ClusterBroker,
@@ -30,6 +32,9 @@ from streams.kafka.wire.messages import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    FetchedPartition,
+    FetchedTopic,
+    FetchResponse,
     FinalizedFeature,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -60,6 +65,7 @@ from streams.kafka.wire.messages import (
     SupportedApi,
     SupportedFeature,
     TopicMetadata,
+    fetch_request,
 )
 from streams.kafka.wire.offset_commits import (
     OFFSET_COMMIT,
@@ -69,14 +75,6 @@ from streams.kafka.wire.offset_commits import (
     CommittedTopic,
     OffsetCommitRequest,
     OffsetCommitResponse,
-)
-from streams.kafka.wire.record_batches import (
-    FETCH,
-    AbortedTransaction,
-    FetchedPartition,
-    FetchedTopic,
-    FetchResponse,
-    fetch_request,
 )
 
 LISTED = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("t", (ListOffsetsPartition(3, -1, LATEST),)),))

@@ -20,6 +20,7 @@ from streams.kafka.wire.error_codes import UNSTABLE_OFFSET_COMMIT
 from streams.kafka.wire.messages import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
+    FETCH,
     FIND_COORDINATOR,
     LIST_OFFSETS,
     METADATA,
@@ -34,6 +35,9 @@ from streams.kafka.wire.messages import (
     EpochEnd,
     EpochEndsOfTopic,
     FetchedOffset,
+    FetchedPartition,
+    FetchedTopic,
+    FetchResponse,
     ListedOffset,
     ListedTopic,
     ListOffsetsResponse,
@@ -45,7 +49,6 @@ from streams.kafka.wire.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
-from streams.kafka.wire.record_batches import FETCH, FetchedPartition, FetchedTopic, FetchResponse
 from wire_support.fake_broker import CLOSE, HOST, FakeBroker, Request, here
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

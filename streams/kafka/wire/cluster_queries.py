@@ -30,7 +30,6 @@ from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
 from streams.kafka.wire.connection import Connection, Connections, Deadline, UnsupportedRequest
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
-from streams.kafka.wire.record_batches import FETCH, FETCH_BYTES, BatchHeader, batch_headers, fetch_request
 from streams.kafka.wire.streams_groups.heartbeats import task_lists
 from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
@@ -263,8 +262,8 @@ class ClusterQueries:
                 raise failure
 
     def batch_headers(
-        self, partition: TopicPartition, offset: int, timeout_s: float, most_bytes: int = FETCH_BYTES
-    ) -> list[BatchHeader]:
+        self, partition: TopicPartition, offset: int, timeout_s: float, most_bytes: int = messages.FETCH_BYTES
+    ) -> list[messages.BatchHeader]:
         """Returns the headers of batches from an offset on, as many as an answer has; the first one may begin before
         it. There are none behind the last batch.
 
@@ -272,17 +271,19 @@ class ClusterQueries:
         :raises MalformedMessage: if the log has batches of an older format.
         """
         deadline = Deadline(timeout_s, self._clock)
-        request = fetch_request(*partition, offset, most_bytes)
+        request = messages.fetch_request(*partition, offset, most_bytes)
         while True:
             try:
                 found, failure = _leaders([partition], self._metadata({partition.topic}, deadline))
                 if failure is not None:
                     raise failure
                 (address,) = found
-                answer = self._connections.ask(address, deadline, lambda line, limit: line.call(FETCH, request, limit))
+                answer = self._connections.ask(
+                    address, deadline, lambda line, limit: line.call(messages.FETCH, request, limit)
+                )
                 code = answer.error_code or answer.responses[0].partitions[0].error_code
                 if code == error_codes.NONE:
-                    return list(batch_headers(answer.responses[0].partitions[0].records or b""))
+                    return list(messages.batch_headers(answer.responses[0].partitions[0].records or b""))
                 what, right = f"the batches of {partition} cannot be read", f"READ on topic {partition.topic!r}"
                 refused = _refusal(what, code, right, **partition._asdict())
                 if not isinstance(refused, RetryableError):

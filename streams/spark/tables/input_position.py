@@ -47,19 +47,19 @@ Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(frozen=True)
-class TaskInputs:
+class LinkedInputs:
     """The inputs that decide the content of some partitions of a changelog; they have to be looked at together."""
 
     changelogs: tuple[TopicPartition, ...]
     inputs: tuple[TopicPartition, ...]
-    """Also repartition topics."""
+    """The partitions that are read, of repartition topics too."""
     internal: frozenset[str] = frozenset()
     """The repartition topics: the table is of a moment at which nothing waits in them."""
 
 
 @dataclass
 class FoundPosition:
-    """What was found: where the inputs stood, and why that is not known for others.
+    """Holds where the inputs stood, or why that is not known.
 
     :param settings: of a consumer that reads committed records.
     """
@@ -135,17 +135,17 @@ def _ended(one: OffsetRange, ends: Offsets) -> OffsetRange:
 
 def inputs_of(
     config: StreamsConfig, topology: Topology, store: str, changelogs: Collection[TopicPartition]
-) -> list[TaskInputs]:
+) -> list[LinkedInputs]:
     """Returns the inputs of the tasks that have a store: one entry for each task, or one for all of them where other
     tasks write their input."""
     plans = plans_of(config, topology)
     own = next(plan for plan in plans if store in plan.stores)
     if not own.repartition_topics:
-        return [TaskInputs((one,), own.partitions(one.partition)) for one in sorted(changelogs)]
+        return [LinkedInputs((one,), own.partitions(one.partition)) for one in sorted(changelogs)]
     above = _above(own, plans)
     inputs = {place for plan in above for number in range(plan.tasks) for place in plan.partitions(number)}
     internal = frozenset(topic for plan in above for topic in plan.repartition_topics)
-    return [TaskInputs(tuple(sorted(changelogs)), tuple(sorted(inputs)), internal)]
+    return [LinkedInputs(tuple(sorted(changelogs)), tuple(sorted(inputs)), internal)]
 
 
 def _above(own: TaskPlan, plans: Collection[TaskPlan]) -> list[TaskPlan]:
@@ -191,7 +191,7 @@ class _Looking:
         self._clock = SystemClock()
         self._until = self._clock.monotonic() + DEADLINE_S
 
-    def look(self, tasks: list[TaskInputs]) -> None:
+    def look(self, tasks: list[LinkedInputs]) -> None:
         """Notes the positions of all tasks, as far as they are found, and why not."""
         plain = [one for one in tasks if not self._is_transactional(one)]
         exact = [one for one in tasks if one not in plain]
@@ -210,7 +210,7 @@ class _Looking:
         for one in plain:
             self._try_resting(one)
 
-    def _is_transactional(self, task: TaskInputs) -> bool:
+    def _is_transactional(self, task: LinkedInputs) -> bool:
         """Whether the last that was written to the changelogs is of a transaction, in each that has something."""
         found = []
         for place in task.changelogs:
@@ -225,7 +225,7 @@ class _Looking:
     def _ends(self, places: Collection[TopicPartition], isolation: int = READ_COMMITTED) -> dict[TopicPartition, int]:
         return self._queries.offsets_for_time(dict.fromkeys(places, LATEST), ANSWER_S, isolation)
 
-    def _committed(self, tasks: Collection[TaskInputs]) -> Committed:
+    def _committed(self, tasks: Collection[LinkedInputs]) -> Committed:
         places = {place for task in tasks for place in task.inputs}
         return self._queries.stable_offsets(self._group, places, ANSWER_S)
 
@@ -237,7 +237,7 @@ class _Looking:
             left &= self._own_ids((PREPARED,))
         return not left
 
-    def _try_exact(self, tasks: list[TaskInputs]) -> tuple[list[TaskInputs], str]:
+    def _try_exact(self, tasks: list[LinkedInputs]) -> tuple[list[LinkedInputs], str]:
         """Returns the tasks for which this was no moment between two commits, and what was in the way."""
         before = self._committed(tasks)
         if not self._wait_for_markers():
@@ -254,12 +254,12 @@ class _Looking:
                 self._note(task, before, inputs, ends)
         return left, reason
 
-    def _waiting(self, ends: Offsets, task: TaskInputs, committed: Committed) -> set[TopicPartition]:
+    def _waiting(self, ends: Offsets, task: LinkedInputs, committed: Committed) -> set[TopicPartition]:
         """Returns the repartition topics' partitions with records that were not processed."""
         internal = {place: ends[place] for place in task.inputs if place.topic in task.internal}
         return _unprocessed(self._found.settings, committed, internal)
 
-    def _try_resting(self, task: TaskInputs) -> None:
+    def _try_resting(self, task: LinkedInputs) -> None:
         """Notes the position of a task without transactions, if all of its inputs are processed.
 
         Changelogs are written before offsets are committed, so what is committed is in them. They have nothing more if
@@ -285,7 +285,7 @@ class _Looking:
         else:
             self._note(task, before, inputs, ends)
 
-    def _note(self, task: TaskInputs, committed: Committed, inputs: Offsets, ends: Offsets) -> None:
+    def _note(self, task: LinkedInputs, committed: Committed, inputs: Offsets, ends: Offsets) -> None:
         own = [place for place in task.inputs if place.topic not in task.internal]
         self._found.committed |= {place: committed[place] for place in own}
         self._found.input_ends |= {place: inputs[place] for place in own}
@@ -293,10 +293,10 @@ class _Looking:
 
 
 def _obstacle(
-    task: TaskInputs,
+    task: LinkedInputs,
     before: Committed,
     after: Committed,
-    waiting: Callable[[TaskInputs, Committed], set[TopicPartition]],
+    waiting: Callable[[LinkedInputs, Committed], set[TopicPartition]],
 ) -> str:
     """Returns why two looks at the offsets of a task do not show one moment, for the end of a sentence; empty if they
     do."""

@@ -1,4 +1,4 @@
-"""What is known of the DataFrames that this library made of topics and tables: offsets, position, versions."""
+"""Keeps what is known of the DataFrames that this library made: offsets, position, versions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one DataFrame."""
+    """Holds the facts about one DataFrame."""
 
     offsets: OffsetRanges | None = None
     position: Callable[[], Position] | None = None
     """Finds out the position in the inputs; raises `PositionError` where that is not known."""
     versions: str | None = None
-    """Which versions a table of a versioned store has, ``"latest"`` or ``"all"``."""
+    """The versions that a table of a versioned store has, ``"latest"`` or ``"all"``."""
 
 
 _known: WeakKeyDictionary[DataFrame, Known] = WeakKeyDictionary()

@@ -27,14 +27,13 @@ from streams.kafka.wire.messages import (
     SupportedApi,
 )
 from streams.kafka.wire.offset_commits import OFFSET_COMMIT
-from streams.kafka.wire.record_batches import FETCH
 from streams.kafka.wire.streams_groups import messages as streams_messages
 
 HOST = "127.0.0.1"
 MOST_REQUEST_BYTES = 100_000
 CERTIFICATES = Path(__file__).parent / "certificates"
 APIS: dict[int, Api[Any, Any]] = {
-    api.key: api for api in (*vars(messages).values(), OFFSET_COMMIT, FETCH) if isinstance(api, Api)
+    api.key: api for api in (*vars(messages).values(), OFFSET_COMMIT) if isinstance(api, Api)
 }
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
 STREAMS_APIS = {api.key: api for api in vars(streams_messages).values() if isinstance(api, Api)}
