@@ -24,7 +24,8 @@ MARK = "~"
 _COPY, _REPLAY = "clone", "dlq-replay"
 _TASKS, _SHADOW = "tasks", "shadow"
 _CONTROL_TOPIC = re.compile(rf"(?P<id>.+)-\d+-{_TASKS}")
-_THREAD = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d+"
+_JAVA_THREAD = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+"
+_THREAD = rf"{_JAVA_THREAD}-\d+"
 
 
 # ------------------------------------------------------------------ groups and transactional ids
@@ -81,6 +82,12 @@ def thread_id(application_id: str, process: str, number: int) -> str:
 def thread_id_form(application_id: str) -> re.Pattern[str]:
     """Returns the pattern that all :func:`thread_id` of an application match, and of no other."""
     return re.compile(f"{re.escape(application_id)}-{_THREAD}")
+
+
+def writer_form(application_id: str) -> re.Pattern[str]:
+    """Returns the pattern that the transactional ids of an application's tasks match, also those of Kafka Streams for
+    Java, which have one number. For looking only: what is fenced are ids of :func:`thread_id_form`."""
+    return re.compile(rf"{re.escape(application_id)}-{_JAVA_THREAD}(-\d+)?")
 
 
 # ------------------------------------------------------------------ topics

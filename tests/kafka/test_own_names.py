@@ -59,6 +59,8 @@ def test_a_thread_is_of_one_application(one, other, number):
     assume(one != other)
     assert own_names.thread_id_form(one).fullmatch(own_names.thread_id(one, PROCESS, number))
     assert not own_names.thread_id_form(one).fullmatch(own_names.thread_id(other, PROCESS, number))
+    assert own_names.writer_form(one).fullmatch(own_names.thread_id(one, PROCESS, number))
+    assert not own_names.writer_form(one).fullmatch(own_names.thread_id(other, PROCESS, number))
 
 
 @given(IDS, IDS, IDS)

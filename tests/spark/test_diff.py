@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from streams.spark import SparkBridgeError
-from streams.spark.tables.diff import diff_tables
+from streams.spark import Position, PositionError, SparkBridgeError
+from streams.spark.position import PartitionPosition, TopicPosition
+from streams.spark.tables.diff import check_positions, diff_tables
+from streams.spark.tables.known import remember
 
 SCHEMA = "key string, n int, value double"
 
@@ -57,3 +59,42 @@ def test_tables_that_cannot_be_compared_are_refused(spark: Any) -> None:
         diff_tables(table, table.selectExpr("key", "string(value) as value"))
     with pytest.raises(SparkBridgeError, match="'key', 'right' and 'difference' are columns"):
         diff_tables(table, table, names=("key", "right"))
+
+
+def stands(topic_id: str | None = "one", **partitions: tuple[int | None, int | None]) -> Position:
+    found = {int(name[1:]): PartitionPosition(*one) for name, one in partitions.items()}
+    return Position("shop", {"orders": TopicPosition(found, topic_id)})
+
+
+@pytest.mark.parametrize(
+    ("own", "live", "said"),
+    [
+        (stands(p0=(9, 9)), stands(p0=(9, 9)), None),
+        (stands(p0=(9, 9)), stands(p0=(9, 7)), None),  # from 7 to 9 there are markers of transactions only
+        (stands(p0=(9, 9)), stands(p0=(12, 8)), None),
+        (stands(p0=(9, 5)), stands(p0=(7, 7)), None),
+        (stands(p0=(9, 9)), stands(p0=(8, 7)), "orders-0 is in the result up to 9, and in the live table up to 8"),
+        (stands(p0=(9, 9)), stands(p0=(30, 20)), "orders-0 is in the result up to 9, and in the live table up to 20"),
+        (stands(p0=(1, 1), p1=(2, 2)), stands(p0=(1, 1), p1=(4, 4)), "orders-1 is in the result up to 2"),
+        (stands(p0=(1, 1)), stands("two", p0=(1, 1)), "topic orders was made again in between"),
+        (stands(p0=(None, None)), stands(p0=(5, 5)), None),  # a history without offsets
+        (stands(p0=(1, 1)), Position("shop", {"users": TopicPosition({0: PartitionPosition(3, 3)})}), None),
+    ],
+)
+def test_tables_of_other_records_are_told_by_their_positions(
+    spark: Any, own: Position, live: Position, said: str | None
+) -> None:
+    frame = remember(spark.range(1), position=lambda: live)
+    if said is None:
+        check_positions(own, frame)
+    else:
+        with pytest.raises(PositionError, match=f"{said}.* positions='ignore' compares them all the same"):
+            check_positions(own, frame)
+
+
+def test_a_table_whose_position_is_not_known_is_compared(spark: Any) -> None:
+    def unknown() -> Position:
+        raise PositionError("the position is not known")
+
+    check_positions(stands(p0=(1, 1)), remember(spark.range(1), position=unknown))
+    check_positions(stands(p0=(1, 1)), spark.range(1))

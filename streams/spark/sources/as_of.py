@@ -100,8 +100,8 @@ def plans_of(config: StreamsConfig, topology: Topology) -> list[TaskPlan]:
 def snapshots_of(
     config: StreamsConfig, topology: Topology, layout: TableLayout, offsets: OffsetRanges, time_ms: int
 ) -> dict[int, SnapshotRows]:
-    """Returns the last snapshot of each partition of a store that was made before a time, and is not behind the end of
-    its range; those of stores in memory, or of a kind whose rows are no records, are left out.
+    """Returns the last snapshot of each partition of a store that was made before a time, and ends within its
+    range; those of stores in memory, or of a kind whose rows are no records, are left out.
 
     What was processed before that time has no later timestamp. The end alone does not say it: a record with a later
     timestamp may be in the snapshot, and not in the changelog any more.
@@ -109,7 +109,9 @@ def snapshots_of(
     place, builder = config.state_snapshot_dir, topology.stores.get(layout.store)
     if place is None or builder is None or builder.supplier.engine != ROCKSDB or kind_of(builder).as_records is None:
         return {}
-    number = next(plan.subtopology for plan in plans_of(config, topology) if layout.store in plan.stores)
+    number = next((plan.subtopology for plan in plans_of(config, topology) if layout.store in plan.stores), None)
+    if number is None:
+        return {}
     objects = open_objects(place)
     bare: StoreBuilder[Any, Any] = StoreBuilder(supplier=builder.supplier, time_to_live=builder.time_to_live)
     found: dict[int, SnapshotRows] = {}
@@ -122,7 +124,11 @@ def snapshots_of(
                 continue
             following = 0 if store.offset is None else store.offset + 1
             best = found.get(one.partition)
-            if made.made_ms <= time_ms and following <= one.end and (best is None or following > best.following):
+            if (
+                made.made_ms <= time_ms
+                and one.start <= following <= one.end
+                and (best is None or following > best.following)
+            ):
                 found[one.partition] = SnapshotRows(
                     following, time_ms, place, config.application_id, task, listed.name, made.files, bare
                 )

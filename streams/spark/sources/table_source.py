@@ -50,7 +50,7 @@ class TablePlan:
     is_pinned: bool = True
     """Whether the table is that of the ends of the ranges, whatever was written since."""
     instead: str = PIN_AGAIN
-    """The advice of the error where that cannot be had any more."""
+    """The end of the error where that cannot be had any more: a sentence about what to do."""
     needs_all: bool = False
     """Whether no compaction may have removed a record."""
     as_of_ms: int | None = None

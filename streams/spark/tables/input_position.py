@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from processor_api.clock import SystemClock
+from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig, clients
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.kafka.own_names import thread_id_form
+from streams.kafka.own_names import writer_form
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.record_ranges import read_ranges
 from streams.kafka.wire.cluster_queries import ClusterQueries
@@ -37,8 +37,11 @@ from streams.spark.sources.ranges import OffsetRange, OffsetRanges
 
 DEADLINE_S = 5.0
 """How long it is tried to find a moment between two commits."""
+RESTING_S = 1.0
+"""The same for a moment at which nothing waits in a repartition topic, which may never come."""
 ANSWER_S = 5.0
 PAUSE_S = 0.005
+NEVER = "no committed offset"
 PREPARED = "PrepareCommit"
 """The state of a transaction whose markers are being written: some partitions show it, others not yet."""
 
@@ -122,7 +125,7 @@ def with_position(
     try:
         tasks = inputs_of(config, topology, store, {TopicPartition(*one[:2]) for one in offsets.ranges})
         with closing(ClusterQueries(clients.admin(config, CLIENT))) as queries:
-            _Looking(queries, config, found, offsets.ends()).look(tasks)
+            MomentSearch(queries, found, offsets.ends()).look(tasks)
     except StreamsError as error:  # such as a missing right, or a topic that is gone
         found.unknown = error.message
     ranges = tuple(_ended(one, found.ends) for one in offsets.ranges)
@@ -139,7 +142,9 @@ def inputs_of(
     """Returns the inputs of the tasks that have a store: one entry for each task, or one for all of them where other
     tasks write their input."""
     plans = plans_of(config, topology)
-    own = next(plan for plan in plans if store in plan.stores)
+    own = next((plan for plan in plans if store in plan.stores), None)
+    if own is None:
+        raise PositionError(f"no task has the store {store!r}: no processor is connected to it", store=store)
     if not own.repartition_topics:
         return [LinkedInputs((one,), own.partitions(one.partition)) for one in sorted(changelogs)]
     above = _above(own, plans)
@@ -179,16 +184,22 @@ def _unprocessed(settings: Mapping[str, Any], committed: Committed, ends: Offset
     return {place for place, offset in found.items() if offset < ends[place]}
 
 
-class _Looking:
-    """Looks at offsets and ends until they are of one moment."""
+class MomentSearch:
+    """Looks at offsets and ends until they are of one moment.
 
-    def __init__(self, queries: ClusterQueries, config: StreamsConfig, found: FoundPosition, ends: Offsets) -> None:
+    :param found: takes what is found.
+    :param ends: of the changelogs, looked up before.
+    """
+
+    def __init__(
+        self, queries: ClusterQueries, found: FoundPosition, ends: Offsets, clock: Clock | None = None
+    ) -> None:
         self._queries = queries
-        self._group = config.application_id
-        self._form = thread_id_form(config.application_id)
+        self._group = found.application_id
+        self._form = writer_form(found.application_id)
         self._found = found
         self._first_ends = ends
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._until = self._clock.monotonic() + DEADLINE_S
 
     def look(self, tasks: list[LinkedInputs]) -> None:
@@ -201,12 +212,17 @@ class _Looking:
                 f" transactional ids that start with {self._group!r}"
             )
             return
-        reason = ""
+        limit_s = RESTING_S if any(one.internal for one in exact) else DEADLINE_S
+        self._until = self._clock.monotonic() + limit_s
         while exact:
             exact, reason = self._try_exact(exact)
-            if exact and self._clock.monotonic() > self._until:
-                self._found.unknown = f"no moment between two commits was found within {DEADLINE_S:g} s, {reason}"
+            if exact and reason.endswith(NEVER):
+                self._found.unknown = reason.removeprefix("and ")
                 break
+            if exact and self._clock.monotonic() >= self._until:
+                self._found.unknown = f"no moment between two commits was found within {limit_s:g} s, {reason}"
+                break
+            self._clock.wait(PAUSE_S)
         for one in plain:
             self._try_resting(one)
 
@@ -304,7 +320,7 @@ def _obstacle(
         if place not in before or place not in after:
             return f"since a transaction was about to change the offset of {place}"
         if before[place].offset < 0:
-            return f"and the application has committed no offset of {place}"
+            return f"and the application has, of {place}, {NEVER}"
         if before[place].offset != after[place].offset:
             return f"and the application went on in {place}"
     left = waiting(task, before)
