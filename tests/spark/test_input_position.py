@@ -9,7 +9,7 @@ from processor_api.clock import ManualClock
 from processor_api.task_id import TopicPartition
 from streams.kafka.own_names import thread_id
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.wire.messages import BatchHeader
+from streams.kafka.wire.codec import BatchHeader
 from streams.spark.tables.input_position import FoundPosition, LinkedInputs, MomentSearch
 
 T = TypeVar("T")

@@ -134,9 +134,12 @@ def test_values_with_schemas_in_a_registry_come_back(case: Case) -> None:
                 with pytest.raises(SerializationError, match="protobuf Struct"):  # when it is written again
                     again([data])
             else:
-                assert again([data]) == [data]
+                (found,) = again([data])
+                # The items of a set have no order, and so none in JSON.
+                assert found == data or bound.deserialize(found) == bound.deserialize(data)
                 items = listed.serialize([record[part], None])
-                assert through_a_column(listed)([items]) == [items]
+                (found,) = through_a_column(listed)([items])
+                assert found == items or listed.deserialize(found) == listed.deserialize(items)
 
 
 def numbers_in(message: Struct) -> list[float]:

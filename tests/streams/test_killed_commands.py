@@ -35,6 +35,7 @@ READING = {
     "registry check",
     "spark backfill",
     "spark export",
+    "spark runs",
     "spark check",
     "spark diff",
     "completion",

@@ -26,7 +26,7 @@ from streams.kafka.streams_group import STATIC_LEAVE_EPOCH
 from streams.kafka.wire import consumer_groups, error_codes, messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
-from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
+from streams.kafka.wire.codec import AtMost, BatchHeader, Int16, Int32, Reader, batch_headers, codec_of
 from streams.kafka.wire.connection import Connection, Connections, Deadline, UnsupportedRequest
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
@@ -171,7 +171,7 @@ class ClusterQueries:
         found: dict[tuple[TopicPartition, LogPoint], int] = {}
         left = set(points)
         while left:  # a request has one epoch for each partition, and few partitions have two points
-            asked = dict(left)
+            asked = dict(sorted(left))
             left.difference_update(asked.items())
             epochs = {partition: point.leader_epoch for partition, point in asked.items()}
             for partition, (epoch, end, now) in self._of_leaders(_ask_epochs, epochs, timeout_s).items():
@@ -263,7 +263,7 @@ class ClusterQueries:
 
     def batch_headers(
         self, partition: TopicPartition, offset: int, timeout_s: float, most_bytes: int = messages.FETCH_BYTES
-    ) -> list[messages.BatchHeader]:
+    ) -> list[BatchHeader]:
         """Returns the headers of batches from an offset on, as many as an answer has; the first one may begin before
         it. There are none behind the last batch.
 
@@ -283,7 +283,7 @@ class ClusterQueries:
                 )
                 code = answer.error_code or answer.responses[0].partitions[0].error_code
                 if code == error_codes.NONE:
-                    return list(messages.batch_headers(answer.responses[0].partitions[0].records or b""))
+                    return list(batch_headers(answer.responses[0].partitions[0].records or b""))
                 what, right = f"the batches of {partition} cannot be read", f"READ on topic {partition.topic!r}"
                 refused = _refusal(what, code, right, **partition._asdict())
                 if not isinstance(refused, RetryableError):

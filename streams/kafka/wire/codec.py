@@ -16,10 +16,10 @@ In a flexible version lengths are varints of one more than the length, and struc
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
@@ -327,3 +327,43 @@ def _array(length: Codec[int], element: Codec[Any], most: int) -> Codec[tuple[An
         return None if count < 0 else tuple(element.read(reader) for _ in range(count))
 
     return Codec(write, read)
+
+
+# ---------------------------------------------------------------------- batches of records
+
+_BATCH_FRONT = struct.Struct(">qi")
+_BATCH_HEADER = struct.Struct(">qiibihiqqqhii")
+_BATCH_FORMAT = 2
+_CONTROL, _TRANSACTIONAL = 0x20, 0x10
+
+
+class BatchHeader(NamedTuple):
+    """Describes a batch of a log by its header.
+
+    A client for records, such as librdkafka, shows neither the markers at the ends of transactions nor how many records
+    a batch once had, so that an offset without a record may be anything. Here a marker is a batch of its own, and of a
+    batch that a compaction has thinned out, the offsets stay and the count goes down.
+    """
+
+    first: int
+    """Its first offset; of a batch that was compacted, that of a record which may be gone."""
+    last: int
+    records: int
+    """The number of records that it has now."""
+    is_control: bool
+    """Whether it is a marker, such as the end of a transaction."""
+    is_transactional: bool
+
+
+def batch_headers(records: bytes) -> Iterator[BatchHeader]:
+    """Yields the headers of batches; the last one may be cut off behind its header.
+
+    :raises MalformedMessage: if there is a batch of the formats before Kafka 0.11, which have no such header.
+    """
+    at = 0
+    while len(records) - at >= _BATCH_HEADER.size:
+        first, size, _, magic, _, attributes, delta, _, _, _, _, _, count = _BATCH_HEADER.unpack_from(records, at)
+        if magic != _BATCH_FORMAT or size < _BATCH_HEADER.size - _BATCH_FRONT.size:
+            raise MalformedMessage(f"the batch at offset {first} is of format {magic}, and only 2 is known")
+        yield BatchHeader(first, first + delta, count, bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL))
+        at += _BATCH_FRONT.size + size

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from streams.kafka.wire.api import Api
-from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, MalformedMessage, Since, Tag, Uuid
+from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, Since, Tag, Uuid
 from streams.kafka.wire.error_codes import NONE
 
 GROUP_KEY = 0
@@ -26,10 +24,6 @@ UNKNOWN_OPERATIONS = -(1 << 31)
 FETCH_BYTES = 8 * 1024 * 1024
 """Bytes of a log that one answer to Fetch has; more if its first batch is larger."""
 _FETCH_WAIT_MS = 500
-_BATCH_FRONT = struct.Struct(">qi")
-_BATCH_HEADER = struct.Struct(">qiibihiqqqhii")
-_BATCH_FORMAT = 2
-_CONTROL, _TRANSACTIONAL = 0x20, 0x10
 
 
 @dataclass(frozen=True)
@@ -541,38 +535,6 @@ class FetchResponse:
     error_code: Int16
     session_id: Int32
     responses: tuple[FetchedTopic, ...]
-
-
-class BatchHeader(NamedTuple):
-    """Describes a batch of a log by its header.
-
-    A client for records, such as librdkafka, shows neither the markers at the ends of transactions nor how many records
-    a batch once had, so that an offset without a record may be anything. Here a marker is a batch of its own, and of a
-    batch that a compaction has thinned out, the offsets stay and the count goes down.
-    """
-
-    first: int
-    """Its first offset; of a batch that was compacted, that of a record which may be gone."""
-    last: int
-    records: int
-    """The number of records that it has now."""
-    is_control: bool
-    """Whether it is a marker, such as the end of a transaction."""
-    is_transactional: bool
-
-
-def batch_headers(records: bytes) -> Iterator[BatchHeader]:
-    """Yields the headers of batches; the last one may be cut off behind its header.
-
-    :raises MalformedMessage: if there is a batch of the formats before Kafka 0.11, which have no such header.
-    """
-    at = 0
-    while len(records) - at >= _BATCH_HEADER.size:
-        first, size, _, magic, _, attributes, delta, _, _, _, _, _, count = _BATCH_HEADER.unpack_from(records, at)
-        if magic != _BATCH_FORMAT or size < _BATCH_HEADER.size - _BATCH_FRONT.size:
-            raise MalformedMessage(f"the batch at offset {first} is of format {magic}, and only 2 is known")
-        yield BatchHeader(first, first + delta, count, bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL))
-        at += _BATCH_FRONT.size + size
 
 
 API_VERSIONS = Api(

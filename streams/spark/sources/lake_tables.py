@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from processor_api.texts import repr_of
 from streams.spark.errors import SparkBridgeError
 
 
@@ -57,8 +58,8 @@ def iceberg_table(table: Any, snapshot: int | None) -> TableAtVersion:
             table = load_catalog(catalog).load_table(name)
         except (NoSuchTableError, ValueError) as error:
             raise SparkBridgeError(
-                f"the Iceberg table {table!r} cannot be loaded: {error}. Give CATALOG.NAMESPACE.TABLE, with a catalog"
-                " of pyiceberg's configuration, or the table itself"
+                f"the Iceberg table {repr_of(table)} cannot be loaded: {error}. Give CATALOG.NAMESPACE.TABLE, with a"
+                " catalog of pyiceberg's configuration, or the table itself"
             ) from error
     name = f"iceberg {'.'.join(table.name())}"
     current = table.current_snapshot()
