@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streams.spark.backfill.history import History
     from streams.spark.backfill.result import BackfillResult, StageReport
-    from streams.spark.backfill.run import Backfill, BackfillPlan
+    from streams.spark.backfill.run import Backfill
+    from streams.spark.backfill.stages import BackfillPlan
     from streams.spark.handover.bootstrap import bootstrap
     from streams.spark.handover.check import check_handover
     from streams.spark.handover.cut import Cut
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApplicationRunningError",
     "Backfill",
+    "BackfillCancelled",
     "BackfillMismatchError",
     "BackfillPlan",
     "BackfillResult",
@@ -85,6 +87,7 @@ __all__ = [
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import (
     ApplicationRunningError,
+    BackfillCancelled,
     BackfillMismatchError,
     BootstrapVerificationError,
     ChangelogNotEmptyError,
@@ -118,7 +121,8 @@ from streams.spark.errors import (
 _HOMES = {
     "backfill.history": "History",
     "backfill.result": "BackfillResult StageReport",
-    "backfill.run": "Backfill BackfillPlan",
+    "backfill.run": "Backfill",
+    "backfill.stages": "BackfillPlan",
     "handover.bootstrap": "bootstrap",
     "handover.check": "check_handover",
     "handover.cut": "Cut",

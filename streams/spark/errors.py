@@ -83,6 +83,15 @@ class RunDirConflict(SparkBridgeError):
     """The run directory belongs to another run: another topology, other inputs or other options."""
 
 
+class BackfillCancelled(SparkBridgeError):
+    """The backfill was cancelled, by its user or by ``cancel``. The tasks that were done are kept."""
+
+    @classmethod
+    def of(cls, what: str) -> BackfillCancelled:
+        """Returns the error of a part of a backfill."""
+        return cls(f"{what} of the backfill was cancelled: run it again to go on")
+
+
 class StageFailed(SparkBridgeError):
     """A task of a stage failed in Spark, with an error that is not one of ours; the cause is chained."""
 

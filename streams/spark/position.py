@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from processor_api.task_id import TopicPartition
 from streams.spark.errors import PositionError
+from streams.spark.notebook import html_table
 
 VERSION = 1
 NO_TIME = -1
@@ -122,6 +124,15 @@ class InputPosition:
         found = self.topics.get(place.topic)
         one = None if found is None else found.partitions.get(place.partition)
         return 0 if one is None or one.read_to is None else one.read_to
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (topic, number, "" if one.offset is None else one.offset, time_text(one.time_ms))
+            for topic, found in sorted(self.topics.items())
+            for number, one in sorted(found.partitions.items())
+        ]
+        columns = ("topic", "partition", "offset", "latest time")
+        return html_table(f"position of {self.application_id}", columns, rows)
 
     # ------------------------------------------------------------------ text
 
@@ -393,6 +404,13 @@ def _check_files(topic: str, was: TopicPosition, batch: HistoryBatch) -> None:
                 " records would be processed twice. Give only the files that came since",
                 topic=topic,
             )
+
+
+def time_text(time_ms: int) -> str:
+    """Returns a time in words for people; that there was no record where it is -1."""
+    if time_ms == NO_TIME:
+        return "no record yet"
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _by_text(numbers: Mapping[int, int]) -> dict[str, int]:

@@ -16,6 +16,7 @@ TOPICS = "integration/test_spark_topics.py"
 
 SHOWN = {
     "ApplicationRunningError": (HANDOVER, "test_an_application_that_runs_is_refused"),
+    "BackfillCancelled": ("spark/test_cancelled.py", "test_a_run_that_is_cancelled_goes_on_later"),
     "BackfillMismatchError": (HANDOVER, "test_a_backfill_of_another_topology_is_refused"),
     "BootstrapVerificationError": (
         "spark/test_handover_snapshots.py",

@@ -18,8 +18,7 @@ from backfill_kit import SETTINGS, Row, in_live_order, run_driver
 from processor_api.topology.partitioner import partition_for_key
 from streams import StreamsBuilder
 from streams.runtime.plan.task_plan import plan_tasks
-from streams.spark.backfill.run import BackfillPlan
-from streams.spark.backfill.stages import plan_stages
+from streams.spark.backfill.stages import BackfillPlan, plan_stages
 from streams.spark.executor.loops import loop_of, topics_that_go_round
 from streams.spark.executor.shipped_topology import checked_topology, ship
 from streams.spark.executor.stage_job import JobInput, StageJob

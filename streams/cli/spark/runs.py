@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from streams.cli.output.failures import CLEAN
@@ -24,6 +23,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from streams.spark.position import time_text
     from streams.spark.runs.listed_runs import Runs
 
     found = Runs(arguments.runs).all()
@@ -39,11 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
         for topic, place in sorted(topics.items()):
             for number, at in sorted(place.partitions.items()):
                 offset = "no offsets" if at.offset is None else f"offset {at.offset}"
-                say(f"  {topic}-{number}: {offset}, {_time(at.time_ms)}")
+                say(f"  {topic}-{number}: {offset}, latest time {time_text(at.time_ms)}")
     return CLEAN
-
-
-def _time(time_ms: int) -> str:
-    if time_ms < 0:
-        return "no record yet"
-    return f"latest time {datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec='milliseconds')}"

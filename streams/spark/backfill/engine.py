@@ -39,8 +39,8 @@ class InputRows:
 class BackfillEngine(Protocol):
     """Reads histories, brings the rows of each partition to one task in the order of live, and runs the tasks."""
 
-    def check(self) -> None:
-        """Makes sure that tasks can run.
+    def begin(self) -> None:
+        """Begins a run: makes sure that tasks can run, and forgets that an earlier run was cancelled.
 
         :raises SparkBridgeError: if they cannot.
         """
@@ -97,7 +97,12 @@ class BackfillEngine(Protocol):
         :param in_one_task: whether all partitions go to one task, in the same order.
         :param done: tasks that are not run.
         :raises StreamsError: what a task raises, or `StageFailed`.
+        :raises BackfillCancelled: if it was cancelled meanwhile; nothing of it runs any more then.
         """
+        ...
+
+    def cancel(self) -> None:
+        """Has :meth:`run`, in another thread, end what it runs, and begin nothing more until :meth:`begin`."""
         ...
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future, InvalidStateError, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -28,7 +28,7 @@ from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.progress import shown_progress
-from streams.spark.errors import OffsetGapError, PartitionMismatchError, SparkBridgeError
+from streams.spark.errors import BackfillCancelled, OffsetGapError, PartitionMismatchError, SparkBridgeError
 from streams.spark.executor.prepared_history import Preparation
 from streams.spark.executor.rows import HEADERS
 from streams.spark.executor.stage_task import local_directory
@@ -237,8 +237,11 @@ class LocalEngine:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
+        self._stop: Future[None] = Future()
+        """Done once :meth:`cancel` was called."""
 
-    def check(self) -> None:
+    def begin(self) -> None:
+        self._stop = Future()
         if self._processes > 1:
             _executor(self._processes)
 
@@ -341,6 +344,8 @@ class LocalEngine:
         """Yields what a function returns for each job, as they end."""
         if self._processes == 1 or not jobs:
             for job in jobs:
+                if self._stop.done():
+                    raise BackfillCancelled.of(what)
                 try:
                     yield _marked(function, job)
                 except Exception as error:
@@ -349,9 +354,14 @@ class LocalEngine:
         executor = _executor(self._processes)
         waiting: list[Future[Any]] = [executor.submit(_run_job, dumps((function, job))) for job in jobs]
         try:
-            for future in as_completed(waiting):
+            for future in as_completed([self._stop, *waiting]):
+                if future is self._stop:
+                    raise BackfillCancelled.of(what)
                 yield future.result()
-        except (KeyboardInterrupt, GeneratorExit):
+                waiting.remove(future)
+                if not waiting:
+                    return
+        except (KeyboardInterrupt, GeneratorExit, BackfillCancelled):
             _end(executor)
             raise
         except Exception as error:
@@ -359,6 +369,14 @@ class LocalEngine:
                 future.cancel()
             _end(executor)
             raise error_of(error, f"{what} of the backfill") from error
+
+    def cancel(self) -> None:
+        with suppress(InvalidStateError):  # it was called before
+            self._stop.set_result(None)
+
+
+def _cancelled(what: str) -> BackfillCancelled:
+    return BackfillCancelled(f"{what} of the backfill was cancelled: run it again to go on")
 
 
 def run_task(attempt: Attempt, number: int, rows: _TaskRows) -> list[dict[str, Any]]:

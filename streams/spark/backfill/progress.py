@@ -37,7 +37,7 @@ def progress_of(
         with shown_progress(what, tasks, None, stream, log_s):
             yield
         return
-    group = f"streams-{what}"
+    group = group_of(what)
     context.setLocalProperty("spark.jobGroup.id", group)
     draws = spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
     try:
@@ -45,6 +45,11 @@ def progress_of(
             yield
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def group_of(what: str) -> str:
+    """Returns the name of the group of Spark's jobs for a part of a backfill."""
+    return f"streams-{what}"
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFr
 from streams.spark.errors import RunDirConflict, SparkBridgeError
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
+from streams.spark.notebook import html_table
 from streams.spark.position import Position, end_of_run
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.runs.run_directory import RunDirectory, files_of
@@ -324,6 +325,14 @@ class BackfillResult:
         directory = self._directory.global_path(topics.index(topic))
         found = self._directory.done(directory)
         return () if found is None else files_of(directory, found)
+
+    def _repr_html_(self) -> str:
+        columns = ("stage", "records", "dropped", "holes", "written", "seconds")
+        rows = [
+            (one.stage, one.rows, one.dropped, one.gaps, sum(one.counts.values()), f"{one.duration_ms / 1000:.1f}")
+            for one in self.stages
+        ]
+        return html_table(f"backfill of {self.application_id} in {self.run_dir}", columns, rows)
 
     def __repr__(self) -> str:
         return f"<BackfillResult of {self.application_id!r} in {self.run_dir}: {len(self.stages)} stages>"

@@ -39,16 +39,16 @@ from streams.spark.backfill.global_filling import FillingJob, earlier_global_row
 from streams.spark.backfill.history import History, order_by_time
 from streams.spark.backfill.local_engine import LocalEngine, processes_of
 from streams.spark.backfill.result import BackfillResult, StageReport, stage_report
-from streams.spark.backfill.stages import Stage, StageInput, plan_stages
+from streams.spark.backfill.stages import BackfillPlan, Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
 from streams.spark.executor.global_tables import GlobalTables
-from streams.spark.executor.loops import loop_of, topics_that_go_round
 from streams.spark.executor.prepared_history import Preparation
 from streams.spark.executor.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
 from streams.spark.executor.stage_task import run_attempt
 from streams.spark.handover.cut import Cut
+from streams.spark.notebook import html_table
 from streams.spark.position import HistoryBatch, Position, end_of_run, identity
 from streams.spark.runs.run_directory import RunDirectory, files_of
 from streams.spark.sources.ranges import OffsetRanges
@@ -59,54 +59,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("streams.spark")
 
 Order = Literal["auto", "offset", "time"]
-
-
-@dataclass(frozen=True)
-class BackfillPlan:
-    """The stages of a backfill."""
-
-    application_id: str
-    stages: tuple[Stage, ...]
-    global_topics: tuple[str, ...]
-    """Topics that fill global stores; they are read before the first stage."""
-    orders: Mapping[str, str]
-    """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
-    notes: tuple[str, ...] = ()
-    """Remarks on the histories, such as columns that are not read."""
-    is_new: bool = True
-    """Whether the histories have a record that the initial state does not have."""
-
-    def explain(self) -> str:
-        """Returns the plan as text: each stage with its inputs, stores and outputs."""
-        lines = [f"backfill of {self.application_id!r}"]
-        lines += [f"  global table of topic {topic}" for topic in self.global_topics]
-        for stage in self.stages:
-            numbers = ", ".join(map(str, stage.subtopologies))
-            count = stage.spark_tasks
-            lines.append(f"  stage {stage.number}: subtopology {numbers}, {count} task{'s' * (count != 1)}")
-            lines += [f"    reads {self._input(one)}" for one in stage.inputs]
-            if stage.looped:
-                lines.append("    one task for all partitions, since its subtopologies feed each other:")
-                lines += [f"      {line}" for line in loop_of(stage.plans, stage.looped)]
-                lines += [f"      {line}" for line in self._alone(stage)]
-            lines += [f"    keeps {store}" for store in stage.stores]
-            lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join(lines)
-
-    def _alone(self, stage: Stage) -> list[str]:
-        """Returns lines about the inputs of a stage in one task: those read record by record, and the others."""
-        going_round = topics_that_go_round(stage.plans, stage.looped)
-        names = [one.topic for one in stage.inputs]
-        parts = {
-            "record by record": [topic for topic in names if topic in going_round],
-            "many records at a time": [topic for topic in names if topic not in going_round],
-        }
-        return [f"{how}: {', '.join(topics)}" for how, topics in parts.items() if topics]
-
-    def _input(self, one: StageInput) -> str:
-        source = f"history by {self.orders[one.topic]}" if one.stage is None else f"stage {one.stage}"
-        return f"{one.topic} ({source}, {one.partitions} partition{'s' * (one.partitions != 1)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -326,6 +278,19 @@ class Backfill:
     def _settings(self) -> StreamsConfig:
         return self._shipped.config
 
+    def _repr_html_(self) -> str:
+        rows = [(topic, type(one.df).__name__, one.name or "") for topic, one in self.inputs.items()]
+        caption = f"backfill of {self.application_id} in {os.fspath(self.run_dir)}"
+        return html_table(caption, ("topic", "history", "name"), rows)
+
+    def cancel(self) -> None:
+        """Ends a :meth:`run` in another thread.
+
+        That raises `BackfillCancelled` when nothing of it runs any more. The tasks that were done are kept: another run
+        goes on.
+        """
+        self._engine.cancel()
+
     # ------------------------------------------------------------------ plan
 
     def plan(self) -> BackfillPlan:
@@ -419,7 +384,7 @@ class Backfill:
         if not resume:
             self._directory.forget()
             return replace(self).run()  # which pins the offsets of histories again
-        self._engine.check()
+        self._engine.begin()
         started_ms = self._directory.begin(self._wanted(plan), now_ms=self._clock.time_ms())
         try:
             initial = self._initial_files(plan.stages)

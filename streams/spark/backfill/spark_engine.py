@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from processor_api.clock import SystemClock
 from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import History
-from streams.spark.backfill.progress import progress_of
+from streams.spark.backfill.progress import group_of, progress_of
 from streams.spark.backfill.result_frames import read_rows
-from streams.spark.errors import OffsetGapError, PartitionMismatchError
+from streams.spark.errors import BackfillCancelled, OffsetGapError, PartitionMismatchError
 from streams.spark.executor.prepared_history import Preparation, prepared
 from streams.spark.executor.task_errors import Batches, error_of, reporting
 from streams.spark.session import check_version, check_workers
@@ -28,13 +29,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+ENDED_S, PAUSE_S = 60.0, 0.1
+"""How long tasks may take to end when their job is cancelled, and how often that is looked at."""
+
+
 class SparkEngine:
     """Runs tasks on the executors of a session (:class:`streams.spark.backfill.engine.BackfillEngine`)."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._running: str | None = None
+        self._cancelled = False
 
-    def check(self) -> None:
+    def begin(self) -> None:
+        self._cancelled = False
         check_version(self._spark)
         check_workers(self._spark)
 
@@ -99,12 +107,41 @@ class SparkEngine:
         self, rows: DataFrame, run: Callable[[Batches], Iterator[pa.RecordBatch]], what: str, tasks: int
     ) -> list[tuple[int, list[dict[str, Any]]]]:
         """Runs a function over rows in Spark; returns the reports of each task with its number."""
+        self._running = what
         try:
+            if self._cancelled:
+                raise BackfillCancelled.of(what)
             with progress_of(self._spark, what, tasks):
                 found = rows.mapInArrow(run, "task int, reports string").collect()
+        except BackfillCancelled:
+            raise
+        except KeyboardInterrupt:
+            self.cancel()
+            self._wait()
+            raise
         except Exception as error:
+            if self._cancelled:
+                self._wait()
+                raise BackfillCancelled.of(what) from error
             raise error_of(error, f"{what} of the backfill") from error
+        finally:
+            self._running = None
         return [(row[0], json.loads(row[1])) for row in found]
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._running is not None:
+            self._spark.sparkContext.cancelJobGroup(group_of(self._running))
+
+    def _wait(self) -> None:
+        """Waits until no job of what was cancelled runs any more, since its tasks write to the run directory."""
+        clock, tracker = SystemClock(), self._spark.sparkContext.statusTracker()
+        until = clock.monotonic() + ENDED_S
+        while self._running is not None and clock.monotonic() < until:
+            jobs = set(tracker.getJobIdsForGroup(group_of(self._running)))
+            if not jobs.intersection(tracker.getActiveJobsIds()):
+                return
+            clock.wait(PAUSE_S)
 
 
 def _without_rows(

@@ -18,6 +18,8 @@ from processor_api.topology.nodes import SinkNode, SourceNode
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.spark.errors import CopartitionError, CyclicTopologyError, MissingHistoryError, UnknownPartitionCount
+from streams.spark.executor.loops import loop_of, topics_that_go_round
+from streams.spark.notebook import html_table
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,69 @@ class Stage:
     def spark_tasks(self) -> int:
         """The number of tasks in Spark: records that go round need one that has every partition."""
         return 1 if self.looped else self.partitions
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """The stages of a backfill."""
+
+    application_id: str
+    stages: tuple[Stage, ...]
+    global_topics: tuple[str, ...]
+    """Topics that fill global stores; they are read before the first stage."""
+    orders: Mapping[str, str]
+    """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the histories, such as columns that are not read."""
+    is_new: bool = True
+    """Whether the histories have a record that the initial state does not have."""
+
+    def explain(self) -> str:
+        """Returns the plan as text: each stage with its inputs, stores and outputs."""
+        lines = [f"backfill of {self.application_id!r}"]
+        lines += [f"  global table of topic {topic}" for topic in self.global_topics]
+        for stage in self.stages:
+            numbers = ", ".join(map(str, stage.subtopologies))
+            count = stage.spark_tasks
+            lines.append(f"  stage {stage.number}: subtopology {numbers}, {count} task{'s' * (count != 1)}")
+            lines += [f"    reads {self._input(one)}" for one in stage.inputs]
+            if stage.looped:
+                lines.append("    one task for all partitions, since its subtopologies feed each other:")
+                lines += [f"      {line}" for line in loop_of(stage.plans, stage.looped)]
+                lines += [f"      {line}" for line in self._alone(stage)]
+            lines += [f"    keeps {store}" for store in stage.stores]
+            lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                stage.number,
+                ", ".join(map(str, stage.subtopologies)),
+                stage.spark_tasks,
+                ", ".join(map(self._input, stage.inputs)),
+                ", ".join(stage.stores),
+                ", ".join(sorted(stage.topics_written - stage.looped)),
+            )
+            for stage in self.stages
+        ]
+        columns = ("stage", "subtopologies", "tasks", "reads", "keeps", "writes")
+        return html_table("; ".join([f"backfill of {self.application_id}", *self.notes]), columns, rows)
+
+    def _alone(self, stage: Stage) -> list[str]:
+        """Returns lines about the inputs of a stage in one task: those read record by record, and the others."""
+        going_round = topics_that_go_round(stage.plans, stage.looped)
+        names = [one.topic for one in stage.inputs]
+        parts = {
+            "record by record": [topic for topic in names if topic in going_round],
+            "many records at a time": [topic for topic in names if topic not in going_round],
+        }
+        return [f"{how}: {', '.join(topics)}" for how, topics in parts.items() if topics]
+
+    def _input(self, one: StageInput) -> str:
+        source = f"history by {self.orders[one.topic]}" if one.stage is None else f"stage {one.stage}"
+        return f"{one.topic} ({source}, {one.partitions} partition{'s' * (one.partitions != 1)})"
 
 
 def plan_stages(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from processor_api.clock import SystemClock
@@ -12,6 +11,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId
 from processor_api.topology.topology import Topology
+from processor_api.user_code.durations import Timestamp
 from state.registry.kinds import kind_of
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.app.topics import TopicFitter
@@ -53,7 +53,7 @@ class AsOf:
     snapshots: Mapping[int, SnapshotRows] = field(default_factory=dict)
 
 
-def as_of_ranges(config: StreamsConfig, topology: Topology, layout: TableLayout, given: datetime | int) -> AsOf:
+def as_of_ranges(config: StreamsConfig, topology: Topology, layout: TableLayout, given: Timestamp) -> AsOf:
     """Returns what to read for a table as of a time, all changes with this timestamp included.
 
     :raises NaiveTimestampError: if the time has no zone.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology.function import TopologyLike
+from processor_api.user_code.durations import Timestamp
 from processor_api.user_code.given_serdes import SerdeLike
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
@@ -85,7 +85,7 @@ def read_table(
     *,
     application_id: str | None = None,
     offsets: OffsetRanges | None = None,
-    as_of: datetime | int | None = None,
+    as_of: Timestamp | None = None,
     raw: bool = False,
     versions: str = "latest",
     expired_windows: bool = False,
