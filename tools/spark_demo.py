@@ -1,7 +1,8 @@
 """A handover from history to a live application, to look at: `make demo-spark`, or `python -m tools.spark_demo`.
 
-Payments of two years lie in Parquet files and in a topic. Spark computes the totals of the files, a live application
-takes them over and goes on, and another one computes them from the topic alone: both must hold the same.
+Payments of two years are in Parquet files and in a topic. Spark computes the totals of the files in three runs. One of
+them is retried, and one is replaced because its file was wrong. A live application continues from the last run, and
+another one computes the totals from the topic alone: both must hold the same.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from streams import (
     StreamsBuilder,
 )
 from streams.kafka.ports import NewTopic
-from streams.spark import Backfill, Cut, History, bootstrap, local_session
+from streams.spark import Backfill, BackfillResult, Cut, History, bootstrap, local_session
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import RunRow
 from streams.spark.handover.rows import Sender
@@ -78,8 +79,7 @@ def run_demo(spark: Any, kafka: str, folder: Path, say: Say, *, topic: str = "pa
     made, totals = list(payments(count, count // 100)), totals_of(topic)
     history, later = made[:count], made[count:]
     live = _config(f"{topic}-v2", kafka, folder)
-    say(f"1. {count:,} payments of two years are in Parquet files and in topic {topic!r}")
-    write_lake(folder / "lake", history)
+    say(f"1. {count:,} payments of two years are in topic {topic!r}, and in files")
     with Cluster(live) as cluster:
         cluster.admin.create_topics([NewTopic(name=topic, partitions=PARTITIONS, replication_factor=1)])
         cluster.ends([TopicPartition(topic, number) for number in range(PARTITIONS)])
@@ -89,13 +89,8 @@ def run_demo(spark: Any, kafka: str, folder: Path, say: Say, *, topic: str = "pa
         send(cluster, topic, later)
         say(f"   {len(later):,} more payments come behind it")
     begin = time.monotonic()
-    lake = History.parquet(spark, str(folder / "lake"), partitions=PARTITIONS)
-    backfill = Backfill(
-        spark, totals, {topic: lake},
-        application_id=f"{topic}-v2", run_dir=folder / "run", outputs="none", cut=cut,
-    )  # fmt: skip
-    result = backfill.run()
-    say(f"3. Spark has run the topology over the files, {time.monotonic() - begin:.1f} s\n   {result}")
+    result = run_parts(spark, topic, history, folder, cut, say)
+    say(f"   {time.monotonic() - begin:.1f} s, {result}")
     begin = time.monotonic()
     report = bootstrap(result, live)
     say(f"4. {report.rows:,} rows are in the changelog, offsets are at the cut, {time.monotonic() - begin:.1f} s")
@@ -113,10 +108,43 @@ def run_demo(spark: Any, kafka: str, folder: Path, say: Say, *, topic: str = "pa
     return same
 
 
-def write_lake(path: Path, rows: list[RunRow]) -> None:
-    """Writes records with the offsets that they have in Kafka."""
-    path.mkdir()
+def run_parts(spark: Any, topic: str, history: list[RunRow], folder: Path, cut: Cut, say: Say) -> BackfillResult:
+    """Runs the backfill in three parts, one after the other: the second twice, and the third with a wrong file first.
+
+    :return: the result of the last one.
+    """
+    lake, third = folder / "lake", len(history) // 3
+    parts = [history[:third], history[third : 2 * third], history[2 * third :]]
+    wrong = [row._replace(value=bytes(8)) for row in parts[2]]
     ends = [0] * PARTITIONS
+    results: list[BackfillResult] = []
+
+    def backfill(number: int, name: str) -> Backfill:
+        return Backfill(
+            spark, totals_of(topic), {topic: History.parquet(spark, str(lake), partitions=PARTITIONS)},
+            application_id=f"{topic}-v2", run_dir=folder / "runs" / name, outputs="none", overlaps="skip",
+            initial_state=results[number - 1] if number else None, cut=cut,
+        )  # fmt: skip
+
+    for number, (name, rows) in enumerate((("1", parts[0]), ("2", parts[1]), ("3", wrong))):
+        before = ends.copy()
+        write_part(lake / f"{number}.parquet", rows, ends)
+        results.append(backfill(number, name).run())
+        say(f"3. run {name} continues from the run before: {len(rows):,} payments")
+    retried = backfill(3, "retry").plan()
+    say(f"   run 3 again: {'there is something new' if retried.is_new else 'nothing new, its result stands'}")
+    write_part(lake / "2.parquet", parts[2], before)
+    results[2] = backfill(2, "3-corrected").run()
+    say("   the file of run 3 was wrong: another run with the corrected file replaces it")
+    return results[2]
+
+
+def write_part(path: Path, rows: list[RunRow], ends: list[int]) -> None:
+    """Writes records with the offsets that they have in Kafka.
+
+    :param ends: the next offset of each partition; it is moved on.
+    """
+    path.parent.mkdir(exist_ok=True)
     offsets = []
     for row in rows:
         offsets.append(ends[row.partition])
@@ -128,7 +156,7 @@ def write_lake(path: Path, rows: list[RunRow]) -> None:
         "key": pa.array([row.key for row in rows], pa.binary()),
         "value": pa.array([row.value for row in rows], pa.binary()),
     }
-    pq.write_table(pa.table(columns), path / "payments.parquet")
+    pq.write_table(pa.table(columns), path)
 
 
 def send(cluster: Cluster, topic: str, rows: list[RunRow]) -> None:
