@@ -63,6 +63,10 @@ class HistorySchemaError(SparkBridgeError):
     """A column of a history is missing, or has another type than is needed."""
 
 
+class HistoryFileError(SparkBridgeError):
+    """A file of a history is damaged, still being written, or has other columns than the others."""
+
+
 class CopartitionError(SparkBridgeError):
     """Topics that are read together have different numbers of partitions."""
 
@@ -93,7 +97,7 @@ class BackfillCancelled(SparkBridgeError):
 
 
 class StageFailed(SparkBridgeError):
-    """A task of a stage failed in Spark, with an error that is not one of ours; the cause is chained."""
+    """A task of a stage failed with an error that is not one of ours; the cause is chained."""
 
 
 class ApplicationRunningError(SparkBridgeError):

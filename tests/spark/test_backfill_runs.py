@@ -401,7 +401,7 @@ def test_an_error_that_is_not_ours_says_which_part_failed() -> None:
 
     error = error_of(RuntimeError("Job aborted\njava.lang.OutOfMemoryError: heap\n  at x"), "stage 3 of the backfill")
     assert type(error) is StageFailed
-    assert error.message == "stage 3 of the backfill failed in Spark: RuntimeError: java.lang.OutOfMemoryError: heap"
+    assert error.message == "stage 3 of the backfill failed: RuntimeError: java.lang.OutOfMemoryError: heap"
     cut = error_of(RuntimeError(MARK + '{"type": "NullTimestampError", "mess'), "stage 0")
     assert type(cut) is StageFailed
     assert "NullTimestampError" in str(cut)

@@ -12,7 +12,7 @@ from processor_api.errors import StreamsError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS, CUT, HANDOVER = "spark/test_backfill_runs.py", "spark/test_backfill_cut.py", "spark/test_handover.py"
-TOPICS = "integration/test_spark_topics.py"
+DAYS, TOPICS = "spark/test_bad_days.py", "integration/test_spark_topics.py"
 
 SHOWN = {
     "ApplicationRunningError": (HANDOVER, "test_an_application_that_runs_is_refused"),
@@ -27,6 +27,7 @@ SHOWN = {
     "CutError": (CUT, "test_a_cut_of_other_partitions_is_refused"),
     "CyclicTopologyError": (RUNS, "test_a_plan_that_cannot_work_is_refused_before_data_is_read"),
     "HistoryBeyondCutError": (CUT, "test_a_history_that_goes_beyond_the_cut_is_refused_by_the_plan"),
+    "HistoryFileError": (DAYS, "test_a_file_of_a_day_that_is_not_like_the_others_is_named"),
     "HistorySchemaError": (RUNS, "test_columns_that_do_not_fit_are_refused_by_the_plan"),
     "HistoryShortOfCutError": (CUT, "test_pinned_offsets_are_compared_with_the_cut_without_reading"),
     "InternalTopicMismatch": ("spark/test_handover_settings.py", "test_a_changelog_that_deletes_rows_is_refused"),

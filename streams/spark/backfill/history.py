@@ -18,6 +18,7 @@ import pyarrow as pa
 from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
 from streams.spark.position import file_hash
 from streams.spark.sources.arrow_rows import KafkaRows, is_arrow, source_of, types_of, with_files
+from streams.spark.sources.history_files import check_files, unreadable
 from streams.spark.sources.lake_tables import TableAtVersion, delta_table, iceberg_table
 from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
@@ -80,6 +81,8 @@ class History:
     """Makes the history of Kafka with other ends; ``None`` where ends were given, or there are no such."""
     _only: frozenset[str] | None = field(default=None, repr=False, kw_only=True)
     """The files that are read; ``None`` for all that the DataFrame has."""
+    _is_plain: bool = field(default=False, repr=False, kw_only=True)
+    """Whether its columns are those of Parquet files, as they are."""
     _table: tuple[str, str] | None = field(default=None, repr=False, kw_only=True)
     """The name and the version of the table in a lake."""
 
@@ -90,14 +93,23 @@ class History:
         :param spark: the session; ``None`` for a backfill without Spark.
         :param path: a file or directory, or several files.
         :param columns: further arguments of :class:`History`.
+        :raises HistoryFileError: if they cannot be read.
         """
         paths = [path] if isinstance(path, str) else list(path)
         if spark is None:
             import pyarrow.dataset as ds
 
             given = paths[0] if len(paths) == 1 else paths
-            return History(ds.dataset(given, format="parquet", partitioning="hive"), **columns)
-        return History(spark.read.parquet(*paths), **columns)
+            try:
+                return History(ds.dataset(given, format="parquet", partitioning="hive"), **columns, _is_plain=True)
+            except pa.ArrowInvalid as error:  # the first file, which has the schema, is damaged
+                raise unreadable(", ".join(paths), error) from error
+        from pyspark.errors import PySparkException
+
+        try:
+            return History(spark.read.parquet(*paths), **columns, _is_plain=True)
+        except PySparkException as error:
+            raise unreadable(", ".join(paths), error) from error
 
     @staticmethod
     def delta(
@@ -217,6 +229,7 @@ class History:
 
         :raises HistorySchemaError: if one is missing or has another type.
         :raises NaiveTimestampError: if timestamps have no zone.
+        :raises HistoryFileError: if a file of it is damaged, incomplete, or has other columns.
         :raises SparkBridgeError: if there is no such unit of times.
         """
         check_time_unit(self.time_unit)
@@ -230,6 +243,10 @@ class History:
                     topic=topic,
                 )
             self._check_type(topic, name, column, types[column])
+        if self._is_plain:
+            read = {column: types[column] for column in self._columns().values()}
+            names = self.source()["files"] if is_arrow(self.df) else self._spark_files()
+            check_files(self.df, names, read)
 
     def _columns(self) -> dict[str, str]:
         named = {name: getattr(self, name) for name in ("key", "value", "timestamp", "partition", "offset", "headers")}
@@ -286,7 +303,7 @@ class History:
     def description(self) -> dict[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
         reading them: columns, types, and the source (:meth:`source`)."""
-        left_out = ("df", "_pinning", "_only", "_table", "name")
+        left_out = ("df", "_pinning", "_only", "_is_plain", "_table", "name")
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**options, "types": self.types(), "source": self.source()}
 
@@ -301,10 +318,12 @@ class History:
             return {"kind": "table", "table": table, "snapshot": version, "name": self.name}
         if is_arrow(self.df):
             return {**source_of(self.df), "name": self.name}
-        names = sorted(self.df.inputFiles() if self._only is None else self._only)
-        files = _states_of(self.df, names)
+        files = _states_of(self.df, self._spark_files())
         found: dict[str, Any] = {"kind": "files", "files": files} if files else {"kind": "frame"}
         return {**found, "name": self.name, "plan": _plan_of(self.df)}
+
+    def _spark_files(self) -> list[str]:
+        return sorted(self.df.inputFiles() if self._only is None else self._only)
 
     def pinned(self) -> OffsetRanges | None:
         """Returns the offsets that a history of Kafka reads; ``None`` for another history."""

@@ -141,7 +141,7 @@ class BackfillResult:
         :param spark: the session; without one, tables and outputs are tables of Arrow.
         :param topology: the topology that was run, a function that makes it, or ``"module:function"``.
         :param config: the settings it was run with; tables need the default serdes.
-        :raises RunDirConflict: if the directory has no complete backfill.
+        :raises RunDirConflict: if the directory has no complete backfill, is damaged, or of a newer version.
         """
         directory = RunDirectory(run_dir)
         run = directory.read_run()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
+from state.directory.errors import FULL
 from streams.runtime.runner import columns
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.runtime.runner.task_runner import TaskRunner
@@ -34,6 +35,21 @@ def passed_to_driver() -> Iterator[None]:
         yield
     except StreamsError as error:
         raise RuntimeError(MARK + json.dumps(_described(error))) from error
+    except OSError as error:  # those of the user's functions are ours by now
+        raise RuntimeError(MARK + json.dumps(_described(disk_error("a task of the backfill", error)))) from error
+
+
+def disk_error(what: str, error: OSError) -> StageFailed:
+    """Returns the error to raise in place of one of the operating system.
+
+    :param what: reads or writes files; the subject of the message.
+    """
+    hint = "free some space there" if error.errno in FULL else "correct that"
+    where = f" {error.filename!r}" if isinstance(error.filename, str) else ""
+    return StageFailed(
+        f"{what} cannot read or write a file{where}: {error.strerror or error}; {hint}, and run the backfill again: the"
+        " tasks that are done are kept"
+    )
 
 
 def _described(error: StreamsError) -> dict[str, Any]:
@@ -63,7 +79,7 @@ def error_of(error: Exception, what: str) -> StreamsError:
     shown = next(
         (line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[-1] if lines else ""
     )
-    return StageFailed(f"{what} failed in Spark: {type(error).__name__}: {shown}")
+    return StageFailed(f"{what} failed: {type(error).__name__}: {shown}")
 
 
 def _class_of(name: str) -> type[StreamsError]:

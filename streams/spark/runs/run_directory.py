@@ -28,6 +28,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+from state.directory.errors import FULL, left_there
 from state.directory.file_lock import FileLock
 from state.directory.own_files import write_own
 from streams.spark.errors import RunDirConflict
@@ -96,7 +97,7 @@ class RunDirectory:
             else:
                 self._check_empty()
                 found = {"version": VERSION, "started_ms": now_ms, **wanted}
-                write_own(self.path / RUN, json.dumps(found, indent=1, sort_keys=True))
+                self._write(self.path / RUN, json.dumps(found, indent=1, sort_keys=True))
             return int(found["started_ms"])
         except BaseException:
             self.release()
@@ -131,7 +132,7 @@ class RunDirectory:
         wanted = json.loads(json.dumps(wanted))
         if found.get("version") != VERSION:
             raise RunDirConflict(
-                f"run_dir {str(self.path)!r} was written by another version of this library (format"
+                f"run_dir {str(self.path)!r} was written by an earlier version of this library (format"
                 f" {found.get('version')}, this one writes {VERSION}): give another directory, or run(resume=False)"
             )
         if type(found.get("started_ms")) is not int:
@@ -164,9 +165,15 @@ class RunDirectory:
     def read_run(self) -> dict[str, Any] | None:
         """Returns what is run here; ``None`` if there is none.
 
-        :raises RunDirConflict: if it cannot be read.
+        :raises RunDirConflict: if it cannot be read, or was written by a newer version of this library.
         """
-        return self._read_json(self.path / RUN)
+        found = self._read_json(self.path / RUN)
+        if found is not None and (not isinstance(version := found.get("version"), int) or version > VERSION):
+            raise RunDirConflict(
+                f"run_dir {str(self.path)!r} was written by a newer version of this library (format {version}, this one"
+                f" reads up to {VERSION}): use that version, or give another directory"
+            )
+        return found
 
     def pins(self) -> dict[str, OffsetRanges]:
         """Returns the offsets of Kafka that the run which was begun here reads, by topic."""
@@ -181,7 +188,7 @@ class RunDirectory:
 
     def finish(self, position: Position) -> None:
         """Marks the run as complete, with where its result stands."""
-        write_own(self.path / POSITION, position.to_json())
+        self._write(self.path / POSITION, position.to_json())
         _sync(self.path)
 
     def stage_path(self, stage: int) -> Path:
@@ -207,17 +214,17 @@ class RunDirectory:
     def done(self, directory: Path) -> dict[str, Any] | None:
         """Returns the list of what a stage wrote; ``None`` if it is not complete.
 
-        :raises RunDirConflict: if one of its files is missing.
+        :raises RunDirConflict: if one of its files is missing or damaged.
         """
         found = self._read_json(directory / DONE)
-        if found is not None:
-            for task in found["tasks"]:
-                for name in task["files"]:
-                    if not (directory / name).is_file():
-                        raise RunDirConflict(
-                            f"the file {str(directory / name)!r} of a complete stage is missing: restore it, or delete"
-                            f" {str(directory / DONE)!r} to run the stage again"
-                        )
+        for task in () if found is None else found["tasks"]:
+            sizes = task.get("sizes") or [None] * len(task["files"])  # earlier versions have none
+            for name, size in zip(task["files"], sizes, strict=True):
+                if fault := _fault(directory / name, size):
+                    raise RunDirConflict(
+                        f"the file {str(directory / name)!r} of a complete stage {fault}: restore it, or delete"
+                        f" {str(directory / DONE)!r} to run the stage again"
+                    )
         return found
 
     def finished(self, directory: Path) -> dict[int, list[dict[str, Any]]]:
@@ -270,10 +277,10 @@ class RunDirectory:
                 (directory / target).parent.mkdir(exist_ok=True)
                 (attempts / name).replace(directory / target)
                 files.append(target)
-            tasks.append({**task, "files": files})
+            tasks.append({**task, "files": files, "sizes": [(directory / name).stat().st_size for name in files]})
         shutil.rmtree(directory / ATTEMPTS, ignore_errors=True)
         text = json.dumps({**manifest, "tasks": tasks}, indent=1)
-        write_own(directory / DONE, text)
+        self._write(directory / DONE, text)
         _sync(directory)
         found: dict[str, Any] = json.loads(text)  # as a later run reads it
         return found
@@ -286,16 +293,40 @@ class RunDirectory:
             if path.name.startswith("stage=") or path.name in (GLOBALS, INITIAL):
                 shutil.rmtree(path)
 
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            write_own(path, text)
+        except OSError as error:
+            left = left_there(path) if error.errno in FULL else ""
+            raise RunDirConflict(
+                f"{str(path)!r} cannot be written: {error.strerror or error}{left}. Correct that, and run the backfill"
+                " again: the tasks that are done are kept"
+            ) from error
+
     def _read_json(self, path: Path) -> dict[str, Any] | None:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        except NotADirectoryError as error:
+            raise RunDirConflict(f"run_dir {str(self.path)!r} is a file: give a directory") from error
         except (OSError, ValueError) as error:
             raise RunDirConflict(f"{str(path)!r} cannot be read: {error}. Give another directory") from error
         if not isinstance(found, dict):
             raise RunDirConflict(f"{str(path)!r} is not the file of a backfill. Give another directory")
         return found
+
+
+def _fault(path: Path, size: int | None) -> str:
+    """Returns what is wrong with a file, for the middle of a sentence; empty if nothing is.
+
+    :param size: its size in bytes when it was written; ``None`` if that is not known.
+    """
+    try:
+        found = path.stat().st_size
+    except OSError:
+        return "is missing"
+    return "" if size in (None, found) else f"is damaged ({found} bytes, it had {size})"
 
 
 def files_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:

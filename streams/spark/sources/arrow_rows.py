@@ -258,7 +258,7 @@ def is_arrow(df: Any) -> bool:
 def types_of(df: Any) -> dict[str, str]:
     """Returns the types of columns, by Spark's names."""
     schema = df.plan.arrow_schema if isinstance(df, KafkaRows) else df.schema
-    return {one.name: _type_name(one.type) for one in schema}
+    return {one.name: type_name(one.type) for one in schema}
 
 
 _NAMES = {
@@ -276,19 +276,19 @@ _NAMES = {
 }
 
 
-def _type_name(kind: pa.DataType) -> str:
+def type_name(kind: pa.DataType) -> str:
     if pa.types.is_dictionary(kind):
-        return _type_name(kind.value_type)
+        return type_name(kind.value_type)
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if pa.types.is_fixed_size_binary(kind):
         return "binary"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"array<{_type_name(kind.value_type)}>"
+        return f"array<{type_name(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'{one.name}:{_type_name(one.type)}' for one in kind)}>"
+        return f"struct<{','.join(f'{one.name}:{type_name(one.type)}' for one in kind)}>"
     if pa.types.is_map(kind):
-        return f"map<{_type_name(kind.key_type)},{_type_name(kind.item_type)}>"
+        return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES.get(str(kind), str(kind))
