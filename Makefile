@@ -104,6 +104,7 @@ check: $(INSTALLED)
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
+	$(PY) -m tools.prose
 
 # How many pieces the house has, how large they are, and what is in two places. `NAMES=--names` prints them.
 house:
