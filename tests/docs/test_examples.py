@@ -158,7 +158,7 @@ DSL = (
 
 
 FAMILIES = (
-    *("stateless", "aggregations", "windows", "joins", "tables", "table-joins", "suppression", "versioned-tables"),
+    *("stateless", "aggregations", "windows", "joins", "tables", "table-joins", "versioned-tables"),
     "processors-in-a-dsl",
 )
 

@@ -81,7 +81,6 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/stateless.md",
             "docs/aggregations.md",
             "docs/windows.md",
-            "docs/suppression.md",
             "docs/joins.md",
             "docs/tables.md",
             "docs/table-joins.md",
