@@ -11,6 +11,7 @@ from tools.public_names import public_names
 from tools.site.build import build
 from tools.site.check import problems_of
 from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, DOCS, NAVIGATION, ROOT, pages
+from tools.site.redirects import REDIRECTS, write_redirects
 from tools.site.reference import REFERENCE, pages_of, shown
 from tools.site.stage import LINK, stage
 
@@ -22,6 +23,12 @@ def staged_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     stage(folder)
     return folder
+
+
+def slugs(page: Path) -> list[str]:
+    """The anchors of a page's headings."""
+    titles = HEADING.findall(page.read_text())
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
@@ -54,10 +61,40 @@ def test_links_between_the_pages_of_the_site_hold(staged: Path) -> None:
             found = page.parent / target
             assert found.exists(), f"{page.relative_to(staged)}: {target}"
             if anchor and found.suffix == ".md":
-                titles = HEADING.findall(found.read_text())
-                slugs = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
-                assert anchor[1:] in slugs, f"{page.relative_to(staged)}: {target}{anchor}"
+                assert anchor[1:] in slugs(found), f"{page.relative_to(staged)}: {target}{anchor}"
     assert checked > 300
+
+
+def test_old_pages_redirect_to_pages_and_headings_that_exist() -> None:
+    on_site = {path.relative_to(ROOT).as_posix() for path in pages()}
+    for old, new in REDIRECTS.items():
+        page, _, heading = old.partition("#")
+        assert page in REDIRECTS, f"{old}: its page does not redirect"
+        assert page not in on_site, f"{old}: the page still exists"
+        assert heading or page.endswith(".md"), old
+        target, mark, anchor = new.partition("#")
+        assert target in on_site, f"{old} redirects to {new}, which does not exist"
+        assert not mark or anchor in slugs(ROOT / target), f"{old} redirects to {new}, which has no such heading"
+
+
+def test_links_to_old_pages_are_followed_on_the_built_site(tmp_path: Path) -> None:
+    """The check of the site follows them, so a redirect that leads nowhere is a problem of the site."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "new.html").write_text('<p id="part"><p id="other">')
+    redirects = {
+        "docs/old.md": "docs/new.md#part",
+        "docs/old.md#its-heading": "docs/new.md#other",
+        "docs/attic/README.md": "docs/new.md",
+    }
+    write_redirects(tmp_path, redirects)
+    old = (tmp_path / "docs" / "old.html").read_text()
+    assert 'const targets = {"its-heading": "new.html#other"};' in old
+    assert '?? "new.html#part"' in old
+    assert '<meta http-equiv="refresh" content="0; url=new.html#part">' in old
+    assert 'href="../new.html"' in (tmp_path / "docs" / "attic" / "index.html").read_text()
+    assert problems_of(tmp_path) == []
+    write_redirects(tmp_path, {"docs/old.md": "docs/gone.md"})
+    assert problems_of(tmp_path) == ["docs/old.html: links to gone.html, which is not there"]
 
 
 def test_readers_of_the_site_find_every_page(staged: Path) -> None:

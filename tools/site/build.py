@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.site.check import problems_of
 from tools.site.navigation import ROOT
+from tools.site.redirects import write_redirects
 from tools.site.stage import stage
 
 CONF = Path(__file__).resolve().parent
@@ -23,4 +24,7 @@ def build(folder: Path) -> list[str]:
     options = ["-q", "-W", "--keep-going", "-j", "2", "-b", "html", "-c", str(CONF), "-d", str(source / ".doctrees")]
     command = [sys.executable, "-m", "sphinx", *options, str(source), str(folder)]
     done = subprocess.run(command, cwd=ROOT, check=False)
-    return ["Sphinx found what is written above"] if done.returncode else problems_of(folder)
+    if done.returncode:
+        return ["Sphinx found what is written above"]
+    write_redirects(folder)
+    return problems_of(folder)
