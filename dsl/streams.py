@@ -711,7 +711,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KTable[K, V]:
         """Reads the records as updates of a table: the latest value of each key; a null value deletes.
 
-        With ``ttl`` a row is there for so long after the time of its record (``docs/time-to-live.md``).
+        With ``ttl`` a row is there for so long after the time of its record (``docs/beyond-java.md#rows-that-expire``).
 
         ::
 

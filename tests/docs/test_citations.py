@@ -16,7 +16,10 @@ FOLDERS = ("processor_api", "state", "dsl", "streams", "tests", "docs", "example
 FILES = sorted(
     {
         path for folder in FOLDERS for suffix in ("py", "md", "toml") for path in (ROOT / folder).rglob(f"*.{suffix}")
-    }.union(ROOT.glob("*.md"), ROOT.glob("*.py")).difference({Path(__file__).resolve()})
+    }.union(ROOT.glob("*.md"), ROOT.glob("*.py")).difference(
+        # These name pages that are gone: to redirect them, and in examples.
+        {Path(__file__).resolve(), ROOT / "tools" / "site" / "redirects.py", ROOT / "tests" / "docs" / "test_site.py"}
+    )
 )
 
 ENTRY = re.compile(r"^\*\*(\d+)\. ", re.MULTILINE)

@@ -157,10 +157,7 @@ DSL = (
 )
 
 
-FAMILIES = (
-    *("stateless", "aggregations", "windows", "joins", "tables", "table-joins", "versioned-tables"),
-    "processors-in-a-dsl",
-)
+FAMILIES = ("stateless", "aggregations", "windows", "joins", "tables", "processors-in-a-dsl")
 
 
 WHERE_TIME_MATTERS = set(FAMILIES) - {"stateless", "aggregations"}

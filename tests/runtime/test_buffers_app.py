@@ -95,8 +95,8 @@ def counted(store: Materialized[str, str]) -> Topology:
 
 
 def test_a_plain_table_becomes_a_versioned_one(cluster: Runs) -> None:
-    """By the steps of docs/versioned-stores.md: what the changelog has is the history, late updates do not count any
-    more; a worker that finds the old rows says what to do."""
+    """By the steps of docs/stores.md#upgrades-of-a-store: what the changelog has is the history, late updates no longer
+    count; a worker that finds the old rows says what to do."""
     plain = counted(Materialized(name="t", key_serde=S, value_serde=S))
     supplier = Stores.persistent_versioned_key_value_store("t", 1000)
     versioned = counted(Materialized(supplier=supplier, key_serde=S, value_serde=S))

@@ -10,7 +10,30 @@ from pathlib import Path
 from tools.site.navigation import ROOT
 from tools.site.stage import staged
 
-REDIRECTS: dict[str, str] = {}
+REDIRECTS: dict[str, str] = {
+    "docs/global-stores.md": "docs/stores.md#global-tables",
+    "docs/global-stores.md#read-only-stores": "docs/stores.md#read-only-stores",
+    "docs/suppression.md": "docs/windows.md#suppression",
+    "docs/suppression.md#from-java": "docs/windows.md#from-java",
+    "docs/table-joins.md": "docs/joins.md#a-table-with-a-table",
+    "docs/table-joins.md#by-a-foreign-key": "docs/joins.md#a-table-with-a-table-by-foreign-key",
+    "docs/table-joins.md#from-java": "docs/joins.md#from-java",
+    "docs/time-to-live.md": "docs/beyond-java.md#rows-that-expire",
+    "docs/time-to-live.md#expired-keys": "docs/beyond-java.md#expired-rows",
+    "docs/time-to-live.md#the-start-of-the-time-to-live": "docs/beyond-java.md#start-of-the-time-to-live",
+    "docs/time-to-live.md#turning-it-on-and-off": "docs/beyond-java.md#enable-and-disable",
+    "docs/versioned-stores.md": "docs/stores.md#versioned-stores",
+    "docs/versioned-stores.md#from-a-plain-store-to-a-versioned-one": "docs/stores.md#upgrades-of-a-store",
+    "docs/versioned-stores.md#lru-maps-and-lists": "docs/stores.md#lru-maps-and-lists",
+    "docs/versioned-stores.md#plain-timestamped-with-headers": "docs/stores.md#upgrades-of-a-store",
+    "docs/versioned-stores.md#versioned-tables": "docs/tables.md#versioned-tables",
+    "docs/versioned-tables.md": "docs/tables.md#versioned-tables",
+    "docs/versioned-tables.md#from-java": "docs/tables.md#from-java",
+    "docs/windows-and-sessions.md": "docs/stores.md#window-and-session-stores",
+    "docs/windows-and-sessions.md#expiry": "docs/stores.md#expiry-of-windows",
+    "docs/windows-and-sessions.md#from-plain-to-timestamped-and-to-headers": "docs/stores.md#upgrades-of-a-store",
+    "docs/windows-and-sessions.md#headers": "docs/stores.md#headers-in-windows-and-sessions",
+}
 """The current page of each page that was merged or renamed, with the heading where its text is now.
 
 Keys and values are paths in the repository. A key with an anchor, such as `docs/old.md#heading`, gives one heading of
