@@ -66,10 +66,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Coming from",
         (
             "docs/from-java.md",
-            "docs/migration.md",
-            "docs/from-quix.md",
-            "docs/from-faust.md",
-            "docs/from-bytewax.md",
+            "docs/from-other-libraries.md",
             "docs/elsewhere.md",
         ),
     ),

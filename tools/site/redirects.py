@@ -11,8 +11,16 @@ from tools.site.navigation import ROOT
 from tools.site.stage import staged
 
 REDIRECTS: dict[str, str] = {
+    "docs/from-bytewax.md": "docs/from-other-libraries.md#bytewax",
+    "docs/from-faust.md": "docs/from-other-libraries.md#faust",
+    "docs/from-quix.md": "docs/from-other-libraries.md#quix-streams",
     "docs/global-stores.md": "docs/stores.md#global-tables",
     "docs/global-stores.md#read-only-stores": "docs/stores.md#read-only-stores",
+    "docs/migration.md": "docs/from-java.md#move-an-application",
+    "docs/migration.md#from-kafka-streams-before-44": "docs/from-java.md#from-kafka-streams-before-44",
+    "docs/migration.md#what-carries-over": "docs/from-java.md#what-moves",
+    "docs/migration.md#what-does-not": "docs/from-java.md#what-moves",
+    "docs/migration.md#with-avro-in-a-schema-registry": "docs/from-java.md#with-avro-in-a-schema-registry",
     "docs/suppression.md": "docs/windows.md#suppression",
     "docs/suppression.md#from-java": "docs/windows.md#from-java",
     "docs/table-joins.md": "docs/joins.md#a-table-with-a-table",
