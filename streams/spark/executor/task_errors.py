@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from state.directory.errors import FULL
 from streams.runtime.runner import columns
 from streams.runtime.runner.columns import UnsupportedContextError
@@ -40,12 +40,12 @@ def passed_to_driver() -> Iterator[None]:
 
 
 def disk_error(what: str, error: OSError) -> StageFailed:
-    """Returns the error to raise in place of one of the operating system.
+    """Returns the error to raise instead of one of the operating system.
 
     :param what: reads or writes files; the subject of the message.
     """
     hint = "free some space there" if error.errno in FULL else "correct that"
-    where = f" {error.filename!r}" if isinstance(error.filename, str) else ""
+    where = f" {repr_of(error.filename)}" if isinstance(error.filename, str) else ""
     return StageFailed(
         f"{what} cannot read or write a file{where}: {error.strerror or error}; {hint}, and run the backfill again: the"
         " tasks that are done are kept"

@@ -64,7 +64,7 @@ def _check_file(name: str, path: str, filesystem: Any, types: Mapping[str, str])
 
 
 def unreadable(name: str, error: Exception) -> HistoryFileError:
-    """Returns the error of a file that is no whole Parquet file."""
+    """Returns the error of a file that is not a whole Parquet file."""
     reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return HistoryFileError(
         f"the file {name!r} cannot be read as Parquet: {reason}. If it is still being written, wait until it is"
