@@ -1,4 +1,4 @@
-"""The metrics of a process's Kafka clients: under Kafka's names where its clients have them (docs/metrics.md)."""
+"""The metrics of a process's Kafka clients: under Kafka's names where its clients have them (docs/monitoring.md)."""
 
 from __future__ import annotations
 

@@ -14,20 +14,23 @@ IGNORED: Status = "ignored"
 REFUSED: Status = "refused"
 
 _CLIENTS = "passed to every client"
-_STANDBY = "copies of a task that processes with other state directories keep ([standby tasks](standby-tasks.md))"
+_STANDBY = (
+    "copies of a task that processes with other state directories keep"
+    " ([standby tasks](high-availability.md#standby-tasks))"
+)
 _TAGS = "the tags (`client.tag.`) in which a standby copy and its task differ where that is possible"
 _LISTS = "a serde of lists is one value: set `{}` to what `list_serde(inner)` of `streams.serdes` gives"
 _WARM_UP = (
     "offsets that a copy may lack of its changelogs for its task to move to it"
-    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+    " ([warm-ups](high-availability.md#when-a-worker-joins))"
 )
 _FILLED = (
     "copies that the workers which come fill at a time, one at least in each stream thread"
-    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+    " ([warm-ups](high-availability.md#when-a-worker-joins))"
 )
 _PROBING = (
     "how often a worker that fills copies looks whether they come nearer; where they do not, it takes tasks as they are"
-    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+    " ([warm-ups](high-availability.md#when-a-worker-joins))"
 )
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
 _METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
@@ -311,7 +314,7 @@ KEYS: tuple[Key, ...] = (
         "INFO",
         WORKS,
         "sensors of a higher level take no values; operations of stores are measured at `DEBUG`"
-        " ([Metrics](metrics.md))",
+        " ([Metrics](monitoring.md#metrics))",
     ),
     Key(
         "metrics.sample.window.ms",
@@ -322,7 +325,13 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("num.standby.replicas", "num_standby_replicas", "0", WORKS, _STANDBY),
     Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
-    Key("otel.traces", "otel_traces", "", WORKS, "share of records with [spans](tracing.md); this library's own"),
+    Key(
+        "otel.traces",
+        "otel_traces",
+        "",
+        WORKS,
+        "share of records with [spans](monitoring.md#tracing); this library's own",
+    ),
     Key(
         "poll.gather.ms",
         "poll_gather_ms",
@@ -451,8 +460,8 @@ KEYS: tuple[Key, ...] = (
         "",
         WORKS,
         "makes the application a shadow of the one with this id: it reads as far as that one has committed, and its"
-        " results do not reach the topics of its sinks ([a live shadow](blue-green.md#a-live-shadow)); a setting of"
-        " this library",
+        " results do not reach the topics of its sinks ([a live shadow](changing-an-application.md#live-shadow)); a"
+        " setting of this library",
     ),
     Key(
         "shadow.sinks",
@@ -487,8 +496,8 @@ KEYS: tuple[Key, ...] = (
         "fail",
         WORKS,
         "what to do when the rows of a store, or records that wait in a repartition topic, have another form than the"
-        " serdes of this version read ([state that evolves](state-evolution.md)): `fail` refuses to run the task;"
-        " `warn` says it in the log, and each read of such a row fails; a setting of this library",
+        " serdes of this version read ([changed values](changing-an-application.md#changed-values)): `fail` refuses to"
+        " run the task; `warn` says it in the log, and each read of such a row fails; a setting of this library",
     ),
     Key(
         "state.snapshot.dir",
@@ -496,7 +505,7 @@ KEYS: tuple[Key, ...] = (
         "",
         WORKS,
         "where snapshots are, a directory or `s3://BUCKET/PATH`, `gs://...`, `az://...`: of tasks"
-        " ([snapshots](snapshots.md)), and of stores that `bootstrap` has written"
+        " ([snapshots](high-availability.md#snapshots)), and of stores that `bootstrap` has written"
         " ([handover](spark-handover.md#snapshots)); a worker without state begins with one that fits and replays the"
         " rest of the changelog; a setting of this library",
     ),
@@ -505,8 +514,8 @@ KEYS: tuple[Key, ...] = (
         "state_snapshot_interval_ms",
         "",
         WORKS,
-        "how often a worker writes a [snapshot](snapshots.md) of each of its tasks to `state.snapshot.dir`; none unless"
-        " it is set; a setting of this library",
+        "how often a worker writes a [snapshot](high-availability.md#snapshots) of each of its tasks to"
+        " `state.snapshot.dir`; none unless it is set; a setting of this library",
     ),
     Key(
         "statestore.cache.max.bytes",
@@ -549,7 +558,7 @@ KEYS: tuple[Key, ...] = (
         "3153600000000",
         WORKS,
         "how far the time of a record may be ahead of the wall clock ([times far"
-        " ahead](concepts.md#times-far-ahead-of-the-clock)); 100 years, so that only times in a wrong unit are; -1"
+        " ahead](concepts.md#timestamps-far-in-the-future)); 100 years, so that only times in a wrong unit are; -1"
         " is no limit; a setting of this library",
     ),
     Key(

@@ -160,7 +160,7 @@ class WorkerLook:
             yield NoOutputReason(
                 cause="restoring",
                 text=f"{len(restoring)} of {total} tasks restore their stores: {left} records are left{takes}",
-                remedy="Wait; docs/running.md says how restores get shorter.",
+                remedy="Wait; docs/high-availability.md explains how to shorten restores.",
             )
         elif self._waiting:
             yield NoOutputReason(

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for records on their way through a task (docs/tracing.md)."""
+"""Spans of OpenTelemetry for records on their way through a task (docs/monitoring.md#tracing)."""
 
 from __future__ import annotations
 

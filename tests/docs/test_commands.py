@@ -45,7 +45,7 @@ def test_few_commands_are_not_run_and_each_says_why() -> None:
     assert all(len(reason.split()) > 3 for reason in marked)
     run = [command for block, command in given if not block.reason]
     assert len(run) >= 35
-    assert len(given) - len(run) <= 55
+    assert len(given) - len(run) <= 65
 
 
 @pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page, "json")], ids=lambda one: one.name)

@@ -17,7 +17,7 @@ import pytest
 from terminal_output import run_on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "quick-start.md", ROOT / "docs" / "try.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "try.md"]
 NAMED = re.compile(r"`([\w-]+\.(?:py|csv|toml))`[^`]*?\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A file: its name is the last in backticks before its block."""
 CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

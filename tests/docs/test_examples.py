@@ -59,7 +59,7 @@ def name(page: Path) -> str:
 ELSEWHERE = [
     *(
         ROOT / "docs" / f"{page}.md"
-        for page in ("spark", "spark-backfill", "spark-handover", "tracing", "querying-over-http")
+        for page in ("spark", "spark-backfill", "spark-handover", "monitoring", "querying-over-http")
     ),
     *FOLLOWED,
 ]

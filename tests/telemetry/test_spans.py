@@ -544,9 +544,10 @@ except Exception as error:
 
 def test_what_the_page_shows_works() -> None:
     """In a process of its own, since a provider can be set only once."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "tracing.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    subprocess.run([sys.executable, "-c", code], check=True)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert sum("opentelemetry" in block for block in blocks) == 1
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], check=True)
 
 
 def test_a_sampler_that_begins_no_trace_is_noticed() -> None:

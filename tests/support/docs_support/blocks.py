@@ -86,7 +86,7 @@ def is_offline(command: str) -> bool:
 
 def prepare(page: Path, folder: Path) -> Path:
     """Makes the folder where a reader of the page is, with the files that the page speaks of."""
-    of_word_count = page in (ROOT / "docs" / "first-topology.md", ROOT / "examples" / "README.md")
+    of_word_count = page == ROOT / "examples" / "README.md"
     if page.parent.parent == ROOT / "examples" or of_word_count:
         example = ROOT / "examples" / "01_word_count" if of_word_count else page.parent
         return Path(shutil.copytree(example, folder / example.name, ignore=shutil.ignore_patterns("__pycache__")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs_support.blocks import ROOT
+from docs_support.blocks import QUICK_START, ROOT
 
-FOLLOWED = [ROOT / "docs" / "first-topology.md", *sorted((ROOT / "docs").glob("tutorial-*.md"))]
+FOLLOWED = [QUICK_START, *sorted((ROOT / "docs").glob("tutorial-*.md"))]
 """`tests/docs/test_tutorials_followed.py` follows them, so that no other test has to run their blocks."""
