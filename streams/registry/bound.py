@@ -19,7 +19,7 @@ from processor_api.errors import outage_behind
 from processor_api.serde import Headers, HeadersSerde, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import Registered, RegistryAway, SchemaError, SchemaText, TopicPart
+from streams.registry.schemas import Registered, RegistryAway, SchemaError, SchemaText, TopicPart, name_of
 from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
 
 if TYPE_CHECKING:
@@ -442,7 +442,7 @@ def reading(subject: Subject) -> Read:
     """Functions by the bytes in front of the data."""
 
     def what(schema_id: int | str) -> str:
-        return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id} (subject {subject.expected})"
+        return f"{name_of(schema_id)} (subject {subject.expected})"
 
     def reader_of(data: bytes) -> Read:
         doing = f"reading {subject.place}"

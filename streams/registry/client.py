@@ -16,7 +16,8 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from functools import reduce
+from contextlib import suppress
+from functools import partial, reduce
 from typing import Any, TypeGuard, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -31,6 +32,7 @@ from streams.registry.schemas import (
     SchemaText,
     TopicPart,
     extra,
+    name_of,
 )
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 from streams.schemas.avro_evolution import complaints, is_transitive
@@ -119,12 +121,10 @@ class RegistryClient:
         """
         found = self._known.get(known_as)
         if found is None:
-            if isinstance(known_as, int):
-                what, ask = f"schema id {known_as}", lambda: _text_of(self._client.get_schema(known_as))
-                found = Registered(self._ask(what, ask), known_as)
-            else:
-                what, ask = f"schema GUID {known_as}", lambda: _text_of(self._client.get_schema_by_guid(known_as))
-                found = Registered(self._ask(what, ask), -1, known_as)
+            is_id, client = isinstance(known_as, int), self._client
+            ask: Callable[[Any], Any] = client.get_schema if is_id else client.get_schema_by_guid
+            schema = self._ask(name_of(known_as), lambda: _text_of(ask(known_as)))
+            found = Registered(schema, known_as) if isinstance(known_as, int) else Registered(schema, -1, known_as)
             self._known[known_as] = found
         return found
 
@@ -133,35 +133,55 @@ class RegistryClient:
 
         :raises SchemaError: if it is refused, as one that is not compatible, or the registry does not answer in time.
         """
-        what, call = f"the registration of a schema in subject {subject}", self._client.register_schema_full_response
-        found = self._ask(what, lambda: _registered(call(subject, _theirs(schema), normalize), subject, schema), schema)
+        call = partial(self._client.register_schema_full_response, subject, _theirs(schema), normalize)
+        found = self._in_subject("the registration of a schema in", subject, call, schema)
         self._refusals.clear()
-        return self._with_one_id(found)
+        return found
 
     def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
         """Returns a schema that a subject has, with its id.
 
         :raises NotInRegistry: if the subject has it not, or does not exist.
         """
-        what, call = f"the schema in subject {subject}", self._client.lookup_schema
-        found = self._ask(what, lambda: _registered(call(subject, _theirs(schema), normalize), subject, schema), schema)
-        return self._with_one_id(found)
+        call = partial(self._client.lookup_schema, subject, _theirs(schema), normalize)
+        return self._in_subject("the schema in", subject, call, schema)
 
     def latest(self, subject: str) -> Registered:
         """Returns the latest version of a subject.
 
         :raises NotInRegistry: if it does not exist.
         """
-        what, call = f"the latest version of subject {subject}", self._client.get_latest_version
-        return self._with_one_id(self._ask(what, lambda: _registered(call(subject), subject)))
+        return self._in_subject("the latest version of", subject, partial(self._client.get_latest_version, subject))
 
     def version(self, subject: str, version: int) -> Registered:
         """Returns one version of a subject.
 
         :raises NotInRegistry: if the subject has it not.
         """
-        what, call = f"version {version} of subject {subject}", self._client.get_version
-        return self._with_one_id(self._ask(what, lambda: _registered(call(subject, version), subject)))
+        call = partial(self._client.get_version, subject, version)
+        return self._in_subject(f"version {version} of", subject, call)
+
+    def _in_subject(
+        self, what: str, subject: str, call: Callable[[], Any], schema: SchemaText | None = None
+    ) -> Registered:
+        """Returns the answer of a call about a schema in a subject.
+
+        Confluent's registry in memory gives a schema another id in each subject, and equal keys of two topics other
+        bytes. It gets its first id everywhere, as in registries that run.
+
+        :param schema: that which the call sends; otherwise it is in the answer.
+        """
+
+        def ask() -> Registered:
+            answer = call()
+            text = _text_of(answer.schema) if schema is None else schema
+            if not isinstance(answer.schema_id, int) or not 0 <= answer.schema_id < 1 << 32:
+                raise ValueError("there is no id of a schema in it")
+            return Registered(text, answer.schema_id, answer.guid, answer.version, subject)
+
+        found = self._ask(f"{what} subject {subject}", ask, schema)
+        first = found if self._first is None else self._first.setdefault(found.schema, found)
+        return found._replace(id=first.id, guid=first.guid)
 
     def texts_behind(self, schema: SchemaText) -> Iterator[str]:
         """Yields the texts of all schemas that one needs, each behind those that it needs itself."""
@@ -184,26 +204,15 @@ class RegistryClient:
             try:
                 return self._client.get_associations_by_resource_name(place.topic, "-", "topic", [place.part])
             except SchemaRegistryError as error:
-                if error.http_status_code == _NOT_FOUND:
-                    return []
-                raise
+                if error.http_status_code != _NOT_FOUND:
+                    raise
+                return []
 
         found = self._ask(f"the subject associated with {place}", ask)
         if len(found) > 1:
             names = ", ".join(sorted(plain_str(one.subject) for one in found))
             raise SchemaError(f"{place} have several associated subjects in the registry: {names}")
         return found[0].subject if found else None
-
-    def _with_one_id(self, found: Registered) -> Registered:
-        """Returns a schema with the id that it has in all subjects.
-
-        Confluent's registry in memory gives a schema another id in each subject, and equal keys of two topics other
-        bytes. It gets its first id everywhere, as in registries that run.
-        """
-        if self._first is None:
-            return found
-        first = self._first.setdefault(found.schema, found)
-        return found._replace(id=first.id, guid=first.guid)
 
     # ------------------------------------------------------------------ what the command asks
 
@@ -213,22 +222,17 @@ class RegistryClient:
 
     def versions(self, subject: str) -> list[int]:
         """Returns the versions of a subject."""
-        return sorted(self._ask(f"the versions of {subject}", lambda: self._client.get_versions(subject)))
+        return sorted(self._ask(f"the versions of {subject}", partial(self._client.get_versions, subject)))
 
     def compatibility(self, subject: str) -> str | None:
         """Returns the level that a subject is held to, such as ``BACKWARD``; ``None`` where the registry has none."""
         if self.url.startswith(MOCK):
             return "BACKWARD"
         for asked in (subject, None):
-            try:
-                level = self._ask(
-                    f"the compatibility level of {asked or 'the registry'}",
-                    lambda asked=asked: self._client.get_config(asked).compatibility_level,  # type: ignore[misc]
-                )
-            except NotInRegistry:
-                continue
-            text = getattr(level, "value", level)
-            return None if text is None else str(text)
+            with suppress(NotInRegistry):
+                what = f"the compatibility level of {asked or 'the registry'}"
+                level = self._ask(what, partial(self._client.get_config, asked)).compatibility_level
+                return None if level is None else str(getattr(level, "value", level))
         return None
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
@@ -238,12 +242,11 @@ class RegistryClient:
         if self.url.startswith(MOCK):
             latest = self.latest(subject).schema
             return latest.kind != AVRO or not complaints("BACKWARD", schema.text, latest.text)
-        theirs = _theirs(schema)
         what = f"the compatibility of a schema with subject {subject}"
         # Confluent's registry compares with all versions only where the level says so, but Apicurio always.
         all_versions = is_transitive(self.compatibility(subject) or "")
         compare = self._client.test_compatibility_all_versions if all_versions else self._client.test_compatibility
-        return bool(self._ask(what, lambda: compare(subject, theirs)))
+        return bool(self._ask(what, partial(compare, subject, _theirs(schema))))
 
     # ------------------------------------------------------------------ asking
 
@@ -267,10 +270,11 @@ class RegistryClient:
             except Exception as error:
                 if _is_answer(error):
                     raise self._refused(what, error, key) from error
-                failed, away = True, self._away(what, error)
-                if patience is None:
+                (reason, may_pass), failed = self._reason(error), True
+                away = self._away(what, reason)
+                if patience is None and may_pass:
                     self._wait(away, error)
-                elif not patience.waits(away):
+                elif patience is None or not patience.waits(away):
                     raise away from error
                 continue
             if failed and patience is not None:
@@ -281,12 +285,7 @@ class RegistryClient:
             return found
 
     def _wait(self, away: RegistryAway, error: Exception) -> None:
-        """Waits before the next call.
-
-        :raises RegistryAway: after ``timeout.ms``, and at once where a person has to do something.
-        """
-        if not _may_pass(error):
-            raise away from error
+        """Waits before the next call, or raises the error after ``timeout.ms``."""
         since, now = self._away_since, self._clock.monotonic()  # another thread may have had an answer meanwhile
         gone_s = 0.0 if since is None else now - since
         if gone_s >= self._timeout_s:
@@ -310,28 +309,30 @@ class RegistryClient:
                 self._refusals.popitem(last=False)
         return found
 
-    def _away(self, what: str, error: Exception) -> RegistryAway:
-        """Returns the error of an outage, which says why the registry cannot be used, and what to do. It was not
-        reached, or what came is not the answer of a registry: that may be over later and is not the fault of a record,
-        a login that is refused included."""
-        text = cut(self._masked(error) or type(error).__name__, 500)
+    def _reason(self, error: Exception) -> tuple[str, bool]:
+        """Returns why the registry cannot be used, and whether it may answer some seconds later, without a change of a
+        setting. It was not reached, or what came is not the answer of a registry: that is not the fault of a record, a
+        login that is refused included."""
+        text = cut(self._masked(getattr(error, "error_message", error)) or type(error).__name__, 500)
         if isinstance(error, SchemaRegistryError):
-            status, text = error.http_status_code, cut(self._masked(error.error_message), 500)
-            reason = f"cannot be asked now ({status}: {text})"
+            status = error.http_status_code
             if status in _REFUSED_LOGIN:
                 login = "basic.auth.user.info or the settings that begin with bearer.auth."
-                reason = f"refuses the login ({status}: {text}); check {login}"
-        elif isinstance(error, OAuthTokenError):
-            reason = f"cannot be asked: there is no token for it: {text}"
-        elif (tls := _tls_error(error)) is not None:
-            text = self._masked(tls)
-            reason = f"is not trusted, or does not trust this client: {text}; check the settings that begin with ssl."
-        elif _is_of_transport(error):
-            reason = f"does not answer: {text}"
-        else:
-            reason = f"sent what is not the answer of a registry: {type(error).__name__}: {text}; check the url"
-            kept: Any = self._client
-            kept.clear_caches()  # it may have kept a half of an answer
+                return f"refuses the login ({status}: {text}); check {login}", False
+            return f"cannot be asked now ({status}: {text})", status >= 500 or status in _LATER
+        if isinstance(error, OAuthTokenError):
+            return f"cannot be asked: there is no token for it: {text}", False
+        if (tls := _tls_error(error)) is not None:
+            about = "is not trusted, or does not trust this client"
+            return f"{about}: {self._masked(tls)}; check the settings that begin with ssl.", False
+        # All errors of the client's transport have a module of its own.
+        if isinstance(error, OSError) or any(one.__name__ == "TransportError" for one in type(error).__mro__):
+            return f"does not answer: {text}", True
+        self._client.clear_caches()  # type: ignore[no-untyped-call]  # it may have kept a half of an answer
+        return f"sent what is not the answer of a registry: {type(error).__name__}: {text}; check the url", False
+
+    def _away(self, what: str, reason: str) -> RegistryAway:
+        """Returns the error of an outage, which the log has once."""
         if self._away_since is None:
             self._away_since = self._clock.monotonic()
             log.warning(
@@ -431,13 +432,6 @@ def _tls_error(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def _is_of_transport(error: Exception) -> bool:
-    """Returns whether the registry was not reached; all errors of the client's transport have a module of its own."""
-    return isinstance(error, (OSError, SchemaRegistryError)) or any(
-        one.__name__ == "TransportError" for one in type(error).__mro__
-    )
-
-
 def _is_answer(error: Exception) -> TypeGuard[SchemaRegistryError]:
     """Returns whether a registry has answered about what it was asked for: with one of its errors, which are JSON with
     a code. A page of a proxy is none."""
@@ -446,13 +440,6 @@ def _is_answer(error: Exception) -> TypeGuard[SchemaRegistryError]:
         return False
     status = error.http_status_code
     return 400 <= status < 500 and status not in (*_REFUSED_LOGIN, *_LATER)
-
-
-def _may_pass(error: Exception) -> bool:
-    """Returns whether a registry that cannot be used may answer some seconds later, without a change of a setting."""
-    if isinstance(error, SchemaRegistryError):
-        return error.http_status_code >= 500 or error.http_status_code in _LATER
-    return _is_of_transport(error) and _tls_error(error) is None
 
 
 def _theirs(schema: SchemaText) -> Schema:
@@ -469,15 +456,3 @@ def _text_of(schema: Any) -> SchemaText:
         raise ValueError("there is no schema in it")
     references = (SchemaReference(str(one.name), str(one.subject), int(one.version)) for one in schema.references or ())
     return SchemaText(schema.schema_str, schema.schema_type or AVRO, tuple(references))
-
-
-def _registered(answer: Any, subject: str, schema: SchemaText | None = None) -> Registered:
-    """Returns what an answer has of a schema in a subject.
-
-    :param schema: that which was asked for; otherwise it is in the answer.
-    :raises ValueError: if the schema or its id is not in it.
-    """
-    text = _text_of(answer.schema) if schema is None else schema
-    if not isinstance(answer.schema_id, int) or not 0 <= answer.schema_id < 1 << 32:
-        raise ValueError("there is no id of a schema in it")
-    return Registered(text, answer.schema_id, answer.guid, answer.version, subject)

@@ -102,20 +102,22 @@ class ProtobufFormat(SchemaFormat):
 
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         parse, wanted = self._model.FromString, self._name
-        names = {tuple(place): name for place, name in _messages(registered.schema.text)}
-        usual = next((written_index(list(place)) for place, name in names.items() if name == wanted), b"")
+        names = {written_index(place): name for place, name in _messages(registered.schema.text)}
+        if b"\x00" in names:
+            names[b"\x02\x00"] = names[b"\x00"]  # the same place, as it would stand there by the rule
+        usual = next((index for index, name in names.items() if name == wanted), None)
 
         def read(data: bytes) -> Any:
-            begin = start + len(usual)
-            if not usual or not data.startswith(usual, start):
-                index, begin = read_index(data, start)
-                name = names.get(tuple(index))
-                if name is None:
-                    raise SchemaError(f"the schema has no message at the place {index}")
-                if name != wanted:
-                    raise SchemaError(f"it is a message {name}, and not {wanted}")
+            index = usual
+            if index is None or not data.startswith(index, start):
+                index = next((one for one in names if data.startswith(one, start)), None)
+                if index is None:
+                    what = "the place (message indexes) that the data begin with"
+                    raise SchemaError(f"the schema has no message at {what}: {data[start : start + 8].hex() or 'none'}")
+                if names[index] != wanted:
+                    raise SchemaError(f"it is a message {names[index]}, and not {wanted}")
             try:
-                return parse(data[begin:])
+                return parse(data[start + len(index) :])
             except DecodeError as error:
                 raise SchemaError(f"the data are no message {wanted}: {error}") from error
 
@@ -138,27 +140,6 @@ def written_index(index: list[int]) -> bytes:
 
 def _varint(number: int) -> bytes:
     return bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
-
-
-def read_index(data: bytes, start: int) -> tuple[list[int], int]:
-    """Returns the place of a message, and where its data begin.
-
-    :raises SchemaError: if there is none.
-    """
-    numbers, count, value, shift = [], 0, 0, 0
-    for at in range(start, len(data)):
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        if data[at] < 0x80:
-            numbers.append(value >> 1)
-            value = shift = 0
-            if (count := numbers[0]) > _MOST_INDEXES:
-                raise SchemaError(f"the place of a message has {count} parts")
-            if len(numbers) > count:
-                return numbers[1:] or [0], at + 1
-        elif shift >= 35:
-            break
-    raise SchemaError("the data have no place of a message (message indexes) behind the id")
 
 
 # ---------------------------------------------------------------------- .proto files

@@ -80,6 +80,11 @@ class Registered(NamedTuple):
     subject: str | None = None
 
 
+def name_of(schema_id: int | str) -> str:
+    """Returns what messages call the schema with an id, or with a GUID, which is a text."""
+    return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
+
+
 class TopicPart(NamedTuple):
     """The topic and the part of its records that a serde is bound to."""
 

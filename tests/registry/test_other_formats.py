@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
@@ -15,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from streams import ConfigError, JsonSchema, Protobuf, SchemaRegistry
-from streams.registry.protobuf import read_index, source_of, written_index
-from streams.registry.schemas import SchemaError
+from streams.registry.protobuf import source_of, written_index
+from streams.registry.schemas import PROTOBUF, SchemaError
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 TOPIC = {"subject.name.strategy.type": "TOPIC"}
@@ -112,9 +114,17 @@ def test_bytes_are_those_of_confluents_serializers(registry: SchemaRegistry, mes
 
 
 @given(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=5))
-def test_places_of_messages_come_back(index: list[int]) -> None:
-    data = written_index(index) + b"rest"
-    assert read_index(b"12345" + data, 5) == (index, 5 + len(data) - 4)
+def test_places_of_messages_are_those_of_confluents_header(index: list[int]) -> None:
+    header = SchemaId(PROTOBUF)
+    rest = header.from_bytes(BytesIO(b"\0\0\0\0\1" + written_index(index) + b"rest"))
+    assert (header.message_indexes, rest.read()) == (index, b"rest")
+
+
+def test_the_first_message_is_read_at_either_form_of_its_place(registry: SchemaRegistry) -> None:
+    serde = bound(Protobuf(Other, registry=registry))
+    data = serde.serialize(Other(text="a"))
+    assert data[5:6] == b"\x00"
+    assert serde.deserialize(data[:5] + b"\x02\x00" + data[6:]) == Other(text="a")
 
 
 def test_the_source_of_a_file_has_all_that_it_declares() -> None:
