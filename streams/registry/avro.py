@@ -27,7 +27,6 @@ from streams.registry.avro_values import (
     GenericFixed,
     GenericRecord,
     GenericSymbol,
-    json_default,
     logical_of,
     raw_default,
     without_names,
@@ -135,7 +134,7 @@ class AvroFormat(SchemaFormat):
                     branches = [forms.of(one).branch for one in parsed["type"]]
                     first = branches.index("null" if raw is None else raw[0])
                     field["type"].insert(0, field["type"].pop(first))
-                field["default"] = json_default(raw)
+                field["default"] = without_names(raw, partial(str, encoding="latin-1"))
         return schema
 
     def record_name(self, schema: SchemaText) -> str:

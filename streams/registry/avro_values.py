@@ -474,7 +474,7 @@ def _simple(branch: str, kinds: tuple[type, ...], exact: Callable[[Any], Any], *
     return Form(branch, write, frozenset(kinds[:1]), kinds[0] if as_is else None)
 
 
-_FORMS = (
+_SIMPLE = (
     _simple("null", (type(None),), lambda value: None),
     _simple("boolean", (bool,), bool),
     _simple("string", (str,), exact_text),
@@ -484,7 +484,7 @@ _FORMS = (
     _simple("float", (float, int), partial(_float, "float"), as_is=False),
     _simple("double", (float, int), partial(_float, "double")),
 )
-_PRIMITIVES = {form.branch: form for form in _FORMS}
+_PRIMITIVES = {form.branch: form for form in _SIMPLE}
 
 # ---------------------------------------------------------------------- defaults
 
@@ -518,15 +518,18 @@ def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
     return float(default) if kind in ("float", "double") else default
 
 
-def json_default(raw: Any) -> Any:
-    """Returns the JSON that a default has in a schema, from what fastavro writes for it; a tuple is a branch."""
-    if isinstance(raw, tuple):
-        return json_default(raw[1])
-    if isinstance(raw, bytes):
-        return raw.decode("latin-1")
-    if isinstance(raw, list):
-        return [json_default(one) for one in raw]
-    return {key: json_default(one) for key, one in raw.items()} if isinstance(raw, dict) else raw
+def without_names(value: Any, of_bytes: Callable[[bytes], Any] = bytes) -> Any:
+    """Returns what fastavro writes, without the names of the branches of unions.
+
+    :param of_bytes: returns what stands for bytes.
+    """
+    if isinstance(value, tuple):
+        return without_names(value[1], of_bytes)
+    if isinstance(value, dict):
+        return {name: without_names(one, of_bytes) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_names(one, of_bytes) for one in value]
+    return of_bytes(value) if isinstance(value, bytes) else value
 
 
 # ---------------------------------------------------------------------- JSON that people see and give
@@ -545,8 +548,8 @@ class AvroJson:
         self._schema: AvroSchema = forms.schema
         self._write: Callable[[Any], Any] = forms.of(self._schema.root).write
         self._forms = Forms(self._schema, {})
-        self._writers: dict[int, Callable[[Any], Any]] = {}
-        """The functions of unions and their branches, by the identity of their nodes."""
+        self._known: dict[int, Form] = {}
+        """The forms of unions and their branches, by the identity of their nodes."""
 
     def shown(self, value: Any) -> Any:
         """Returns a value as JSON has it.
@@ -582,22 +585,17 @@ class AvroJson:
 
     def _chosen(self, union: list[Any], name: str, raw: Any) -> Any:
         """Returns the JSON of the value of a branch, with the name of that unless it is found without."""
-        shown = self._shown(next(one for one in union if self._name(one) == name), raw)
+        shown = self._shown(next(one for one in union if self._form(one).branch == name), raw)
         try:
-            is_clear = self._writer(union)(self._given(union, shown)) == (name, raw)
+            is_clear = self._form(union).write(self._given(union, shown)) == (name, raw)
         except ValueError:
             is_clear = False
         return shown if is_clear else {name: shown}
 
-    def _name(self, branch: Any) -> str:
-        node = self._schema.meant(branch)
-        kind = kind_of(node)
-        return str(node["name"]) if kind in NAMED else kind
-
-    def _writer(self, node: Any) -> Callable[[Any], Any]:
-        if id(node) not in self._writers:
-            self._writers[id(node)] = self._forms.of(node).write
-        return self._writers[id(node)]
+    def _form(self, node: Any) -> Form:
+        if id(node) not in self._known:
+            self._known[id(node)] = self._forms.of(node)
+        return self._known[id(node)]
 
     def _given(self, given: Any, value: Any) -> Any:
         node = self._schema.meant(given)
@@ -622,26 +620,17 @@ class AvroJson:
 
     def _choice(self, union: list[Any], value: Any) -> Any:
         """Returns the value of the branch that JSON names, or else of the first that takes it."""
-        names = {name: branch for branch in union for name in (short(self._name(branch)), self._name(branch))}
-        named = [(names[name], one) for name, one in value.items() if name in names] if _is_one(value) else []
+        names = {name: one for one in union for name in (short(self._form(one).branch), self._form(one).branch)}
+        named = (
+            [(names[name], one) for name, one in value.items() if name in names]
+            if isinstance(value, dict) and len(value) == 1
+            else []
+        )
         for branch, one in (*named, *((branch, value) for branch in union)):
             try:
-                found = self._given(branch, one)
-                self._writer(branch)(found)
+                found, form = self._given(branch, one), self._form(branch)
+                form.write(found)
             except (ValueError, TypeError):
                 continue
-            return found if found is None else (self._name(branch), found)
+            return found if found is None else (form.branch, found)
         return value
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, dict) and len(value) == 1
-
-
-def without_names(value: Any) -> Any:
-    """Returns a value without a model, without the names of the branches of unions."""
-    if isinstance(value, tuple):
-        return without_names(value[1])
-    if isinstance(value, dict):
-        return {name: without_names(one) for name, one in value.items()}
-    return [without_names(one) for one in value] if isinstance(value, list) else value
