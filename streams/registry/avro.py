@@ -449,10 +449,8 @@ def _schema_of(schema: SchemaText, client: RegistryClient) -> AvroSchema:
 
 
 def _parsed(texts: Sequence[str]) -> AvroSchema:
-    """Returns the last of several schemas, which uses the types of those before it.
-
-    :raises SchemaError: if it is none.
-    """
+    """Returns the last of several schemas, which uses the types of those before it; raises `SchemaError` if it is
+    none."""
     found: dict[str, Any] = {}
     root: Any = None
     try:

@@ -97,10 +97,8 @@ class Logical(NamedTuple):
 
 
 def logical_of(node: Any) -> Logical | None:
-    """Returns the logical type of a node; ``None`` if it has none, or one that is not valid, which Avro ignores.
-
-    :raises SchemaError: if it has more digits than can be read in a bounded time.
-    """
+    """Returns the logical type of a node; ``None`` if it has none, or one that is not valid, which Avro ignores. Raises
+    `SchemaError` if it has more digits than can be read in a bounded time."""
     name = node.get("logicalType") if isinstance(node, dict) else None
     kind = kind_of(node)
     if name == "decimal" and kind in ("bytes", "fixed"):
@@ -491,10 +489,8 @@ _PRIMITIVES = {form.branch: form for form in _SIMPLE}
 
 def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
     """Returns what fastavro writes for a default, from the JSON of the schema: bytes are texts there, and the first
-    branch of a union is meant.
-
-    :raises SchemaError: if the defaults of the schema have too many values: each record may double them.
-    """
+    branch of a union is meant; raises `SchemaError` if the defaults of the schema have too many values: each record may
+    double them."""
     schema.defaults_left -= 1
     if schema.defaults_left < 0:
         raise SchemaError(f"the Avro schema cannot be read: its defaults have more than {MOST_DEFAULTS} values")
@@ -552,10 +548,7 @@ class AvroJson:
         """The forms of unions and their branches, by the identity of their nodes."""
 
     def shown(self, value: Any) -> Any:
-        """Returns a value as JSON has it.
-
-        :raises Misfit: if it is none of the schema.
-        """
+        """Returns a value as JSON has it; raises `Misfit` if it is none of the schema."""
         return self._shown(self._schema.root, self._write(value))
 
     def given(self, value: Any) -> Any:

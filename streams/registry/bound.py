@@ -319,10 +319,8 @@ class Subject:
             raise SchemaError(f"{error}; {how}") from error
 
     def check_key(self, schema: SchemaText | None, client: RegistryClient | None = None) -> None:
-        """Refuses a schema of keys in which equal values may have different bytes.
-
-        :raises SchemaError: if it is one; the text names the place in it.
-        """
+        """Refuses a schema of keys in which equal values may have different bytes; raises `SchemaError` if it is one;
+        the text names the place in it."""
         if schema is not None and self.place.is_key and (why := self.format.unequal(schema, client)) is not None:
             raise SchemaError(f"{why}: equal keys would have different bytes, and go to different partitions")
 
@@ -370,10 +368,7 @@ class Writers:
         """When the latest versions that functions write with are to be asked for again."""
 
     def of(self, schema: SchemaText | None) -> Writer:
-        """Returns the function for a schema.
-
-        :raises SchemaError: if the schema is not to be had.
-        """
+        """Returns the function for a schema; raises `SchemaError` if the schema is not to be had."""
         if self.latest_for_s is not None and (now := _CLOCK.monotonic()) >= self._renew_at:
             self._former, self._known, self._renew_at = self._known, {}, now + self.latest_for_s
         return self._known.get(schema) or self._made(schema)
@@ -467,10 +462,8 @@ def reading(subject: Subject) -> Read:
 
 
 def id_in(data: bytes) -> tuple[int | str, int]:
-    """Returns the id in front of data, or the GUID as a text, and how many bytes it takes.
-
-    :raises SchemaError: if there is none.
-    """
+    """Returns the id in front of data, or the GUID as a text, and how many bytes it takes; raises `SchemaError` if
+    there is none."""
     size = _SIZES.get(data[:1])
     if size is None and data:
         why = "have no id of a schema: the first would be 0 or 1"

@@ -115,10 +115,8 @@ class RegistryClient:
     # ------------------------------------------------------------------ what serdes ask
 
     def by_id(self, known_as: int | str) -> Registered:
-        """Returns the schema with an id, or with a GUID, which is a text.
-
-        :raises SchemaError: if the registry has none, or does not answer in time.
-        """
+        """Returns the schema with an id, or with a GUID, which is a text; raises `SchemaError` if the registry has
+        none, or does not answer in time."""
         found = self._known.get(known_as)
         if found is None:
             is_id, client = isinstance(known_as, int), self._client
@@ -129,35 +127,25 @@ class RegistryClient:
         return found
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
-        """Registers a schema in a subject, if it has it not yet, and returns it with its id.
-
-        :raises SchemaError: if it is refused, as one that is not compatible, or the registry does not answer in time.
-        """
+        """Registers a schema in a subject, if it has it not yet, and returns it with its id; raises `SchemaError` if it
+        is refused, as one that is not compatible, or the registry does not answer in time."""
         call = partial(self._client.register_schema_full_response, subject, _theirs(schema), normalize)
         found = self._in_subject("the registration of a schema in", subject, call, schema)
         self._refusals.clear()
         return found
 
     def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
-        """Returns a schema that a subject has, with its id.
-
-        :raises NotInRegistry: if the subject has it not, or does not exist.
-        """
+        """Returns a schema that a subject has, with its id; raises `NotInRegistry` if the subject has it not, or does
+        not exist."""
         call = partial(self._client.lookup_schema, subject, _theirs(schema), normalize)
         return self._in_subject("the schema in", subject, call, schema)
 
     def latest(self, subject: str) -> Registered:
-        """Returns the latest version of a subject.
-
-        :raises NotInRegistry: if it does not exist.
-        """
+        """Returns the latest version of a subject; raises `NotInRegistry` if it does not exist."""
         return self._in_subject("the latest version of", subject, partial(self._client.get_latest_version, subject))
 
     def version(self, subject: str, version: int) -> Registered:
-        """Returns one version of a subject.
-
-        :raises NotInRegistry: if the subject has it not.
-        """
+        """Returns one version of a subject; raises `NotInRegistry` if the subject has it not."""
         call = partial(self._client.get_version, subject, version)
         return self._in_subject(f"version {version} of", subject, call)
 
@@ -448,10 +436,8 @@ def _theirs(schema: SchemaText) -> Schema:
 
 
 def _text_of(schema: Any) -> SchemaText:
-    """Returns what an answer has of a schema.
-
-    :raises ValueError: if that is no text: it is a part of an answer, or that of something else.
-    """
+    """Returns what an answer has of a schema; raises `ValueError` if that is no text: it is a part of an answer, or
+    that of something else."""
     if not isinstance(schema.schema_str, str):
         raise ValueError("there is no schema in it")
     references = (SchemaReference(str(one.name), str(one.subject), int(one.version)) for one in schema.references or ())

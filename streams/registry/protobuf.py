@@ -153,10 +153,8 @@ _LABELS: dict[str, dict[int, str]] = {
 
 
 def source_of(file: FileDescriptor) -> str:
-    """Returns the source of a file, made of its descriptor: registries compare and check sources.
-
-    :raises ConfigError: if the file has an edition that is not known here.
-    """
+    """Returns the source of a file, made of its descriptor: registries compare and check sources; raises `ConfigError`
+    if the file has an edition that is not known here."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     return "\n".join(_FileSource(proto, file.pool).lines()) + "\n"

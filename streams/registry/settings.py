@@ -139,10 +139,8 @@ def secrets_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings under their dotted names; they may be given in snake case.
-
-    :raises ConfigError: if one is unknown, or its value wrong.
-    """
+    """Returns settings under their dotted names; they may be given in snake case. Raises `ConfigError` if one is
+    unknown, or its value wrong."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         dotted = str(name).replace("_", ".")
