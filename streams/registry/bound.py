@@ -68,17 +68,11 @@ class SchemaFormat(ABC):
 
     @abstractmethod
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
-        """Returns the function that reads data with the schema they were written with.
-
-        :param start: where what :meth:`frame` wrote begins, and the data after it.
-        """
+        """Returns the function that reads data with the schema they were written with, behind ``start`` bytes."""
 
     def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
-        """Returns why equal values of a schema may have different bytes, such as a map in it, whose entries have no
-        order; ``None`` if they have the same bytes.
-
-        :param client: looks up what the schema refers to; without one that is not looked at.
-        """
+        """Returns why equal values of a schema may have different bytes, such as a map, whose entries have no order;
+        ``None`` if they have the same bytes. Without a client, what the schema refers to is not looked at."""
         return None
 
     def frame(self, schema: SchemaText) -> bytes:
@@ -86,10 +80,7 @@ class SchemaFormat(ABC):
         return b""
 
     def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        """Returns a schema with its references: as it is, if they were given with it.
-
-        :param register: whether schemas that it uses are registered, if they are not yet.
-        """
+        """Returns a schema with its references, which are registered before if they may be."""
         return schema
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
@@ -110,11 +101,7 @@ class SchemaFormat(ABC):
 
 
 class BoundSerde(Serde[Any]):
-    """A serde of schemas that is bound to a topic.
-
-    :param bind: binds it to another topic.
-    :raises SchemaError: if its schema is none of a key, and the topic's part is the key.
-    """
+    """A serde of schemas that is bound to a topic; raises `SchemaError` for keys if its schema is none of a key."""
 
     __slots__ = ("_bind", "_read_plain", "subject")
 
@@ -127,16 +114,13 @@ class BoundSerde(Serde[Any]):
             _NOTED.append(subject)
 
     def from_json(self, given: Any) -> Any:
-        """Returns the object that a value of JSON stands for by the schema."""
         return self.subject.format.from_json(given, self.subject)
 
     def to_json(self, value: Any) -> Any:
-        """Returns an object as the schema has it in JSON."""
         return self.subject.format.to_json(value, self.subject)
 
     @property
     def schema(self) -> SerdeSchema | None:
-        """The schema of its model, or the one that was given; ``None`` if each value has one of its own."""
         form = self.subject.format
         if form.own is None:
             return None
@@ -148,19 +132,15 @@ class BoundSerde(Serde[Any]):
         return SerdeSchema(kind, form.own.text, problems)
 
     def plain(self, data: bytes) -> Any:
-        """Returns what data hold without the model: a dict or another value of Avro or JSON, as it was written; of
-        Protobuf the bytes."""
         if self._read_plain is None:
             form = self.subject.format.without_model()
             self._read_plain = bytes if form is None else reading(replace(self.subject, format=form))
         return self._read_plain(data)
 
     def of_plain(self, plain: Any) -> Any:
-        """Returns the object that such a value stands for."""
         return self.subject.format.of_plain(plain)
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        """Returns the same serde for another topic."""
         return self._bind(topic, is_key=is_key)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
@@ -200,16 +180,13 @@ class HeaderBoundSerde(BoundSerde):
 
     @property
     def takes_headers(self) -> bool:
-        """``True``: the bytes go together with a header."""
         return True
 
     def inside(self) -> Serde[Any]:
-        """Returns the serde of values whose ids are in front."""
         return self._inside
 
     def moved_inside(self, data: bytes, headers: Headers) -> bytes:
-        """Returns the bytes with their id in front: that of the header, which is removed, for values, the one that is
-        written for keys, which are looked up by their bytes."""
+        # Keys are looked up by their bytes, so theirs is the id that is written.
         moved = (headers.last(self._header) or b"") + data
         headers.remove_all(self._header)
         if not self.subject.place.is_key:
@@ -223,8 +200,6 @@ class HeaderBoundSerde(BoundSerde):
         return self._bind(topic, is_key=is_key).inside()
 
     def with_headers(self, headers: Headers) -> Serde[Any]:
-        """Returns the serde for one record: it writes the id to the headers, and takes it from there, or reads it in
-        front of the data."""
         return self._of_records.with_headers(headers)
 
     def _write(self, value: Any, headers: Headers) -> bytes:
@@ -275,11 +250,8 @@ class Subject:
         return f"{self.place.topic}-{self.place.part}"
 
     def of(self, schema: SchemaText | None) -> str:
-        """Returns the subject of a schema.
-
-        :param schema: ``None`` if it is the latest of the subject, and not known yet.
-        :raises SchemaError: if the subject is that of a record's name, and there is no schema.
-        """
+        """Returns the subject of a schema; raises `SchemaError` if that has the name of its record, and there is no
+        schema, as for the latest of a subject."""
         of_all = self.settings["subject.name.strategy"]
         strategy = self.settings.get(f"{self.place.part}.subject.name.strategy", of_all)
         if strategy == ASSOCIATED:
@@ -287,8 +259,8 @@ class Subject:
         if strategy == TOPIC:
             return self.expected
         if schema is None:
-            what = "a subject by the name of the record needs a schema"
-            raise SchemaError(f"{self.name}: {what}: give the serde a model or schema=")
+            what = "a subject by the name of the record needs a schema: give the serde a model or schema="
+            raise SchemaError(f"{self.name}: {what}")
         record = self.format.record_name(schema)
         return f"{self.place.topic}-{record}" if strategy == TOPIC_RECORD else record
 
@@ -298,11 +270,8 @@ class Subject:
         return self.format.schema_of_value(value) if own is None else own
 
     def registered(self, schema: SchemaText | None) -> Registered:
-        """Returns the schema that values are written with, with its id.
-
-        :param schema: theirs; ``None`` if they bring none along.
-        :raises SchemaError: if it is not in the registry and may not be registered, or the registry refuses it.
-        """
+        """Returns the schema that values are written with, with its id: theirs, or the latest if they bring none along.
+        Raises `SchemaError` if it is not there and may not be registered, or the registry refuses it."""
         subject, client, may_register = self.of(schema), self.client, self.settings["auto.register.schemas"]
         if schema is None or self.settings["use.latest.version"]:
             return client.latest(subject)
@@ -319,8 +288,7 @@ class Subject:
             raise SchemaError(f"{error}; {how}") from error
 
     def check_key(self, schema: SchemaText | None, client: RegistryClient | None = None) -> None:
-        """Refuses a schema of keys in which equal values may have different bytes; raises `SchemaError` if it is one;
-        the text names the place in it."""
+        """Raises `SchemaError` for a schema of keys in which equal values may have different bytes."""
         if schema is not None and self.place.is_key and (why := self.format.unequal(schema, client)) is not None:
             raise SchemaError(f"{why}: equal keys would have different bytes, and go to different partitions")
 
@@ -329,9 +297,7 @@ class Subject:
         if (outage := outage_behind(error)) is not None:
             return RegistryAway(f"{self.name}, {what}: {outage.message}", **outage.place())
         text = plain_str(error)
-        if isinstance(error, EOFError):
-            text = f"the data end in the middle of a value{f' ({text})' if text else ''}"
-        elif isinstance(error, IndexError):
+        if isinstance(error, (EOFError, IndexError)):
             text = "the data end in the middle of a value, or have a number that their schema has not"
         elif isinstance(error, RecursionError):
             text = "it is nested too deep, or holds itself"
@@ -351,10 +317,8 @@ class Writer(NamedTuple):
 
 
 class Writers:
-    """The functions that write values, one for each schema, made when it is first needed.
-
-    :param in_headers: whether they leave out the id, since it goes into a header.
-    """
+    """The functions that write values, one for each schema, made when it is first needed. They leave out the ids that
+    go into headers."""
 
     def __init__(self, subject: Subject, *, in_headers: bool = False) -> None:
         self._subject, self._in_headers = subject, in_headers
@@ -374,21 +338,22 @@ class Writers:
         return self._known.get(schema) or self._made(schema)
 
     def _made(self, schema: SchemaText | None) -> Writer:
-        subject, form, is_key = self._subject, self._subject.format, self._subject.place.is_key
+        subject, form = self._subject, self._subject.format
         try:
             subject.check_key(schema)
             registered = subject.registered(schema)
             subject.check_key(registered.schema, subject.client)
             what = f"schema id {registered.id} of subject {registered.subject or subject.of(schema)}"
-            index = form.frame(registered.schema)
-            prefix, frame = ID_MAGIC + registered.id.to_bytes(4, "big") + index, b""
+            index, frame = form.frame(registered.schema), b""
+            prefix = ID_MAGIC + registered.id.to_bytes(4, "big") + index
             if self._in_headers:
                 if registered.guid is None:
-                    what = "has no GUIDs of schemas, which ids in headers are"
                     how = "set schema.ids=prefix, or use a registry that has them"
-                    raise SchemaError(f"the registry {subject.client.url} {what}: {how}")
+                    what = f"the registry {subject.client.url} has no GUIDs of schemas, which ids in headers are: {how}"
+                    raise SchemaError(what)
                 prefix, frame = b"", GUID_MAGIC + uuid.UUID(registered.guid).bytes + index
-            found = Writer(form.writer(registered.schema, subject.client, prefix, is_key=is_key), frame, what)
+            write = form.writer(registered.schema, subject.client, prefix, is_key=subject.place.is_key)
+            found = Writer(write, frame, what)
         except Exception as error:
             if schema not in self._former or outage_behind(error) is None:
                 raise subject.failure(error, f"writing {subject.place}") from error
@@ -405,10 +370,8 @@ def _kept(known: dict[Any, Made], key: Any, made: Made) -> Made:
 
 
 def writing(subject: Subject) -> Write:
-    """Returns the function from a value to bytes behind the id of its schema.
-
-    It raises `SchemaError` if the value does not fit its schema, or that cannot be registered.
-    """
+    """Returns the function from a value to bytes behind the id of its schema; that raises `SchemaError` if the value
+    does not fit its schema, or that cannot be registered."""
     writers, schema_of = Writers(subject), subject.schema_of
     is_one = subject.format.own is not None and writers.latest_for_s is None
     only: Write | None = None
@@ -429,10 +392,8 @@ def writing(subject: Subject) -> Write:
 
 
 def reading(subject: Subject) -> Read:
-    """Returns the function from data behind the id of their schema to the value.
-
-    It raises `SchemaError` if they have none, the registry does not know it, or they are not of the schema.
-    """
+    """Returns the function from data behind the id of their schema to the value; that raises `SchemaError` if they have
+    none, the registry does not know it, or they are not of the schema."""
     known: dict[bytes, Read] = {}
     """Functions by the bytes in front of the data."""
 
@@ -464,12 +425,11 @@ def reading(subject: Subject) -> Read:
 def id_in(data: bytes) -> tuple[int | str, int]:
     """Returns the id in front of data, or the GUID as a text, and how many bytes it takes; raises `SchemaError` if
     there is none."""
-    size = _SIZES.get(data[:1])
-    if size is None and data:
-        why = "have no id of a schema: the first would be 0 or 1"
-        raise SchemaError(f"{len(data)} bytes that begin with {data[:4].hex()} {why}")
-    if size is None or len(data) < size:
-        why = f"are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
-        raise SchemaError(f"{len(data)} bytes {why}")
+    size = _SIZES.get(data[:1] or ID_MAGIC)
+    if size is None:
+        what = f"{len(data)} bytes that begin with {data[:4].hex()}"
+        raise SchemaError(f"{what} have no id of a schema: the first would be 0 or 1")
+    if len(data) < size:
+        raise SchemaError(f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size}")
     found = data[1:size]
     return int.from_bytes(found, "big") if size == ID_SIZE else str(uuid.UUID(bytes=found)), size
