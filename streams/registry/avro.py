@@ -31,11 +31,11 @@ from streams.registry.avro_values import (
     raw_default,
     without_names,
 )
-from streams.registry.bound import MOST_KNOWN, Read, SchemaFormat, Subject, Write
+from streams.registry.bound import Read, SchemaFormat, Subject, Write, kept
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, extra, json_text
 from streams.schemas.avro_evolution import WIDER, problems
 from streams.serdes.model_forms import check_read_back
-from streams.serdes.model_shape import exact_check, reads_more, shape_of
+from streams.serdes.model_shape import exact_check, shape_of
 from streams.serdes.pydantic_model import core_schema_of, validator_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ with extra("which reads and writes Avro"):
     from fastavro._read_py import read_data
     from fastavro.io.binary_decoder import BinaryDecoder
     from fastavro.read import LOGICAL_READERS
-    from fastavro.schema import SchemaParseException, UnknownType
+    from fastavro.schema import SchemaParseException, UnknownType, fullname
 
 MOST_CALLS = 5_000
 """The most calls within each other that data of a schema that holds itself may cost compiled code, which does not watch
@@ -97,7 +97,7 @@ class AvroFormat(SchemaFormat):
     def __init__(
         self, model: Any, schema: Any = None, name: str | None = None, references: Sequence[SchemaReference] = ()
     ) -> None:
-        self.model = model
+        super().__init__(model)
         self._root: RecordClass | None = None
         self._classes: Mapping[str, Any] = {}
         self._jsons: dict[SchemaText, AvroJson] = {}
@@ -139,10 +139,9 @@ class AvroFormat(SchemaFormat):
 
     def record_name(self, schema: SchemaText) -> str:
         found = json.loads(schema.text)
-        if isinstance(found, dict) and "name" in found:
-            name, namespace = found["name"], found.get("namespace")
-            return name if "." in name or not namespace else f"{namespace}.{name}"
-        return found["type"] if isinstance(found, dict) else str(found)
+        if not isinstance(found, dict):
+            return str(found)
+        return str(fullname(found) if "name" in found else found["type"])
 
     def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
         try:
@@ -157,12 +156,9 @@ class AvroFormat(SchemaFormat):
         return "the key has a union of named types, which dicts and texts have not" if is_lost else None
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
-        if type(value) is GenericRecord:
-            return value.schema
-        return _OF_PYTHON.get(type(value))
+        return value.schema if type(value) is GenericRecord else _OF_PYTHON.get(type(value))
 
     def to_json(self, value: Any, subject: Subject) -> Any:
-        """Returns a value as its schema has it in JSON; one without a schema as what looks like it."""
         schema = self.own or self.schema_of_value(value)
         try:
             return as_json(value) if schema is None else self._json(schema, subject.client).shown(value)
@@ -170,10 +166,6 @@ class AvroFormat(SchemaFormat):
             return as_json(value)
 
     def from_json(self, value: Any, subject: Subject) -> Any:
-        """Returns the object that a value of JSON stands for, by its own schema or else the latest of the subject.
-
-        An object of a class is read as from a record; the class may know more fields and forms than its schema.
-        """
         from streams.registry.client import NotInRegistry
 
         try:
@@ -184,39 +176,21 @@ class AvroFormat(SchemaFormat):
         try:
             data = AvroFormat(None).writer(schema, subject.client, b"")(plain)
             return self.reader(Registered(schema, 0), subject.client, 0)(data)
-        except ValueError:
-            return plain if self.model is None else validator_of(self.model)(without_names(plain))
+        except ValueError:  # the class may know more fields and forms than its schema
+            return plain if self.model is None else self.of_plain(without_names(plain))
 
     def _json(self, schema: SchemaText, client: RegistryClient) -> AvroJson:
-        if schema not in self._jsons:
-            if len(self._jsons) >= MOST_KNOWN:
-                self._jsons.clear()
-            self._jsons[schema] = AvroJson(Forms(_schema_of(schema, client), self._classes, self._root))
-        return self._jsons[schema]
+        if schema in self._jsons:
+            return self._jsons[schema]
+        return kept(self._jsons, schema, AvroJson(Forms(_schema_of(schema, client), self._classes, self._root)))
 
-    def problems(self, former: str) -> Sequence[str] | None:
-        assert self.own is not None
-        found = problems(former, self.own.text, self._filled)
-        return None if found and self._reads_more else found
-
-    @property
-    def _reads_more(self) -> bool:
-        """Whether the model may read data that its schema does not, by other names or functions of the user's."""
-        return self.model is not None and reads_more(core_schema_of(self.model))
-
-    def _reads_as_written(self, schema: SchemaText) -> bool:
-        return self._reads_more and self.problems(schema.text) is None
+    def problems_of(self, former: str, own: str) -> Sequence[str] | None:
+        return problems(former, own, self._filled)
 
     def _filled(self, name: str) -> set[str]:
         """Returns the fields that the class of a record has a value for where none is given."""
         known = self._classes.get(short(name))
         return {field.name for field in known.fields if field.is_filled} if isinstance(known, RecordClass) else set()
-
-    def without_model(self) -> AvroFormat:
-        return AvroFormat(None)
-
-    def of_plain(self, plain: Any) -> Any:
-        return plain if self.model is None else validator_of(self.model)(plain)
 
     # ------------------------------------------------------------------ writing
 
@@ -275,7 +249,11 @@ class AvroFormat(SchemaFormat):
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         schema = _schema_of(registered.schema, client)
         own = None if self.own is None else _schema_of(self.own, client)
-        if own is None or schema.form(named=True) == own.form(named=True) or self._reads_as_written(registered.schema):
+        if (
+            own is None
+            or schema.form(named=True) == own.form(named=True)
+            or (self.reads_more and self.problems(registered.schema.text) is None)
+        ):
             own, wanted = None, None
             names: dict[str, Any] = {"writer": {}, "reader": {}}
             written = self._marked(schema, schema.root, names["writer"])

@@ -50,6 +50,10 @@ class SchemaFormat(ABC):
     own: SchemaText | None = None
     """The schema of the values; ``None`` if each has one of its own, or the latest of the subject."""
 
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        """The class of the values; ``None`` for what the format has without one."""
+
     @abstractmethod
     def record_name(self, schema: SchemaText) -> str:
         """Returns the full name of a schema's record, for subjects; raises `SchemaError` if it has none."""
@@ -87,17 +91,32 @@ class SchemaFormat(ABC):
         """Returns the schema that a value brings along, one object for all values from one place, or ``None``."""
         return None
 
+    def problems_of(self, former: str, own: str) -> Sequence[str] | None:
+        """Returns what of data with a former schema another one does not read; ``None`` if only the data can tell."""
+        return None
+
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read; ``None`` if only the data can tell."""
-        return None
+        found = None if self.own is None else self.problems_of(former, self.own.text)
+        return None if found and self.reads_more else found
+
+    @property
+    def reads_more(self) -> bool:
+        """Whether the model may read data that its schema does not, by other names or functions of the user's."""
+        from streams.serdes.model_shape import reads_more
+        from streams.serdes.pydantic_model import core_schema_of
+
+        return self.model is not None and reads_more(core_schema_of(self.model))
 
     def without_model(self) -> SchemaFormat | None:
         """Returns the format that reads data as they were written; ``None`` if they are bytes without the class."""
-        return None
+        return type(self)(None)
 
     def of_plain(self, plain: Any) -> Any:
         """Returns the object that a value without the model stands for."""
-        return plain
+        from streams.serdes.pydantic_model import validator_of
+
+        return plain if self.model is None else validator_of(self.model)(plain)
 
 
 class BoundSerde(Serde[Any]):
@@ -358,10 +377,10 @@ class Writers:
             if schema not in self._former or outage_behind(error) is None:
                 raise subject.failure(error, f"writing {subject.place}") from error
             found = self._former[schema]
-        return _kept(self._known, schema, found)
+        return kept(self._known, schema, found)
 
 
-def _kept(known: dict[Any, Made], key: Any, made: Made) -> Made:
+def kept(known: dict[Any, Made], key: Any, made: Made) -> Made:
     """Keeps a function, and forgets all if there are too many."""
     if len(known) >= MOST_KNOWN:
         known.clear()
@@ -408,7 +427,7 @@ def reading(subject: Subject) -> Read:
             registered, form = subject.client.by_id(schema_id), subject.format
             if registered.schema.kind != form.kind:
                 raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {form.kind}")
-            return _kept(known, data[:size], form.reader(registered, subject.client, size))
+            return kept(known, data[:size], form.reader(registered, subject.client, size))
         except Exception as error:
             raise subject.failure(error, doing) from error
 

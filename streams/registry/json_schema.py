@@ -28,14 +28,12 @@ class JsonSchemaFormat(SchemaFormat):
     kind = JSON
 
     def __init__(self, model: Any, schema: Any = None, references: Sequence[SchemaReference] = ()) -> None:
+        super().__init__(model)
         self._serde: Any = json_serde(sort_keys=True)
-        self._reads_more = False
         if model is not None:
-            from streams.serdes.model_shape import reads_more
-            from streams.serdes.pydantic_model import core_schema_of, pydantic_serde
+            from streams.serdes.pydantic_model import pydantic_serde
 
             self._serde = pydantic_serde(model)
-            self._reads_more = reads_more(core_schema_of(model))
             if schema is None:
                 schema = {"$schema": DIALECT, **self._serde.json_schema()}
         if schema is not None:
@@ -54,16 +52,8 @@ class JsonSchemaFormat(SchemaFormat):
     def to_json(self, value: Any, subject: Subject) -> Any:
         return self._serde.to_json(value)
 
-    def problems(self, former: str) -> Sequence[str] | None:
-        assert self.own is not None
-        found = problems(former, self.own.text)
-        return None if found and self._reads_more else found
-
-    def without_model(self) -> JsonSchemaFormat:
-        return JsonSchemaFormat(None)
-
-    def of_plain(self, plain: Any) -> Any:
-        return self._serde.of_plain(plain)
+    def problems_of(self, former: str, own: str) -> Sequence[str] | None:
+        return problems(former, own)
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
         # Equal keys are written in one form, as without a registry.
