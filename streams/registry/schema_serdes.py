@@ -8,25 +8,20 @@ from functools import partial
 from typing import Any, Generic, SupportsIndex, TypeVar
 
 from processor_api.errors import ConfigError
-from processor_api.serde import Serde
+from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AvroType as AvroType
-from streams.registry.bound import BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
+from streams.registry.bound import ID_MAGIC, ID_SIZE, BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import SchemaError, SchemaReference, TopicPart
+from streams.registry.schemas import AVRO, JSON, SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import DEFAULTS, OF_SERDES, read_settings
 
 T = TypeVar("T")
 
 
 class SchemaSerde(Serde[T], Generic[T]):
-    """A serde whose schemas are in a registry. It reads and writes once it is bound to a topic.
-
-    :param model: the class of the values.
-    :param registry: ``None`` takes that of the builder, or of the settings of the application.
-    :param options: settings that are not those of the registry, for this serde alone.
-    """
+    """A serde whose schemas are in a registry. It reads and writes once it is bound to a topic."""
 
     __slots__ = ("_format", "model", "options", "registry", "schema_options")
 
@@ -59,7 +54,6 @@ class SchemaSerde(Serde[T], Generic[T]):
         return {**DEFAULTS, **(self.registry.settings if self.registry is not None else {}), **self.options}
 
     def with_default(self, default: Serde[Any]) -> Serde[T]:
-        """Returns the serde with the registry of the default one, if it has none."""
         registry = getattr(default, "registry", None)
         if self.registry is not None or registry is None:
             return self
@@ -222,3 +216,49 @@ class Protobuf(SchemaSerde[T]):
         from streams.registry.protobuf import ProtobufFormat
 
         self._format = ProtobufFormat(model)
+
+
+class DetectedSerde(Serde[Any]):
+    """The serde of a topic that nothing is known of, but that a registry has its schemas: read by the ids in the data.
+
+    Avro and JSON Schema are read as dicts; anything else stays bytes, as Protobuf, which needs a class. Values are
+    written with the latest schema of the topic's subject, and bytes as they are.
+    """
+
+    __slots__ = ("_registry", "_serdes", "_subject")
+
+    def __init__(self, registry: SchemaRegistry, topic: str, *, is_key: bool) -> None:
+        super().__init__(self._write, self._read, name="detected by id")
+        self._registry = registry
+        self._subject = f"{topic}-{TopicPart(topic, is_key).part}"
+        made: dict[str, Serde[Any]] = {AVRO: Avro(registry=registry), JSON: JsonSchema(registry=registry)}
+        self._serdes = {kind: serde.bind(topic, is_key=is_key) for kind, serde in made.items()}
+
+    def to_json(self, value: Any) -> Any:
+        return (Serdes.BYTES if isinstance(value, bytes) else self._serdes[AVRO]).to_json(value)
+
+    def from_json(self, given: Any) -> Any:
+        from streams.registry.client import NotInRegistry
+
+        try:
+            return self._latest().from_json(given)
+        except NotInRegistry:
+            return Serdes.BYTES.from_json(given)
+
+    def _latest(self) -> Serde[Any]:
+        kind = self._registry.client.latest(self._subject).schema.kind
+        if kind not in self._serdes:
+            raise SchemaError(f"subject {self._subject} is of {kind}, which needs a class: give the application")
+        return self._serdes[kind]
+
+    def _read(self, data: bytes) -> Any:
+        if data[:1] != ID_MAGIC or len(data) < ID_SIZE:
+            return data
+        try:
+            kind = self._registry.client.by_id(int.from_bytes(data[1:ID_SIZE], "big")).schema.kind
+            return self._serdes[kind].deserialize(data) if kind in self._serdes else data
+        except SchemaError:  # a number, for instance, whose first bytes are like an id
+            return data
+
+    def _write(self, value: Any) -> bytes:
+        return value if isinstance(value, bytes) else self._latest().serialize(value)

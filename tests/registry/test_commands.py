@@ -12,7 +12,7 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from registry_contract import avro_record
 from streams import Avro, SchemaRegistry, StreamsBuilder, TopologyTestDriver
-from streams.registry.detected import DetectedSerde
+from streams.registry.schema_serdes import DetectedSerde
 from streams.schemas.avro_evolution import complaints
 
 APP = """

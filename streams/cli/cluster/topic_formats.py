@@ -80,7 +80,7 @@ def _bound(named: Serde[Any] | None, default: Serde[Any] | None, topic: str, *, 
     if serde is None:
         return Serdes.BYTES
     if not serde.is_complete and (registry := getattr(default, "registry", None)) is not None:
-        from streams.registry.detected import DetectedSerde
+        from streams.registry.schema_serdes import DetectedSerde
 
         return DetectedSerde(registry, topic, is_key=is_key)
     return serde.bind(topic, is_key=is_key)
