@@ -20,7 +20,7 @@ from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass
-from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short
+from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
 from streams.registry.avro_values import (
     AvroJson,
     Forms,
@@ -298,10 +298,8 @@ class AvroFormat(SchemaFormat):
         return validator_of(known.kind) if isinstance(known, RecordClass) else known
 
     def _marked(self, schema: AvroSchema, given: Any, types: dict[str, Any]) -> Any:
-        """Returns a type of a schema as fastavro takes it, with our tag on all whose values are made here.
-
-        :param types: gets the named types.
-        """
+        """Returns a type of a schema as fastavro takes it, with our tag on all whose values are made here; the named
+        types are added to ``types``."""
 
         def mark(node: Any) -> dict[str, Any]:
             make = self._maker(schema, node)
@@ -437,11 +435,10 @@ def _parsed(texts: Sequence[str]) -> AvroSchema:
         for text in texts:
             root = parse_schema(json.loads(text), found)
         return AvroSchema(root, found)
-    except UnknownType as error:
-        raise SchemaError(
-            f"the Avro schema uses the type {error.name!r}, which is neither in it nor in its references"
-        ) from error
     except SchemaError:
         raise
+    except UnknownType as error:
+        why = f"the Avro schema uses the type {error.name!r}, which is neither in it nor in its references"
+        raise SchemaError(why) from error
     except (SchemaParseException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise SchemaError(f"the Avro schema cannot be read: {type(error).__name__}: {cut(str(error), 200)}") from error
+        raise unreadable(f"{type(error).__name__}: {cut(str(error), 200)}") from error

@@ -22,12 +22,15 @@ _MOST_VALUES = 32
 
 
 class _Size(NamedTuple):
-    """The least that a value of a type costs."""
+    """The least that a value of a type costs, and how many types are within each other."""
 
     values: int
     bytes: int
     depth: int
-    """How many types are within each other."""
+
+
+def unreadable(why: str) -> SchemaError:
+    return SchemaError(f"the Avro schema cannot be read: {why}")
 
 
 def kind_of(node: Any) -> str:
@@ -67,27 +70,16 @@ class AvroSchema:
         self.depth = self._look(self.root, "the key", frozenset()).depth
 
     def meant(self, node: Any) -> Any:
-        """Returns the node behind a name."""
-        while not isinstance(node, list):
-            inner = node if isinstance(node, str) else node["type"]
-            if isinstance(inner, (dict, list)):
-                node = inner
-            elif inner in self.named and node is not self.named[inner]:
-                node = self.named[inner]
-            else:
-                break
-        return node
+        """Returns the node behind a name; fastavro lets nothing else stand for another one."""
+        return self.named.get(node, node) if isinstance(node, str) else node
 
     def _look(self, given: Any, place: str, within: frozenset[str]) -> _Size:
-        """Returns the size of a type.
-
-        :param within: the records that the type is in, with no byte between.
-        """
+        """Returns the size of a type; ``within`` are the records that it is in, with no byte between."""
         node = self.meant(given)
         kind = kind_of(node)
         name = node["name"] if kind in NAMED else None
         if name in within:
-            raise SchemaError(f"the Avro schema cannot be read: the record {name} holds itself, without an end")
+            raise unreadable(f"the record {name} holds itself, without an end")
         if name in self._sizes:
             known = self._sizes[name]
             self.is_recursive = self.is_recursive or known is None
@@ -97,9 +89,9 @@ class AvroSchema:
             self._sizes[name] = None
         size = self._size(node, kind, place, within)
         if size.depth >= DEEPEST:
-            raise SchemaError(f"the Avro schema cannot be read: it is nested deeper than {DEEPEST} types")
+            raise unreadable(f"it is nested deeper than {DEEPEST} types")
         if size.values > _MOST_VALUES * (size.bytes + 1):
-            raise SchemaError(f"the Avro schema cannot be read: {name or place} has too many values for its bytes")
+            raise unreadable(f"{name or place} has too many values for its bytes")
         if name is not None:
             self._sizes[name] = size
         return size
@@ -121,25 +113,22 @@ class AvroSchema:
         if kind != "fixed":
             return _Size(1, {"null": 0, "float": 4, "double": 8}.get(kind, 1), 1)
         if type(node["size"]) is not int or node["size"] < 0:
-            raise SchemaError(f"the Avro schema cannot be read: the size of {node['name']} is not a whole number")
+            raise unreadable(f"the size of {node['name']} is not a whole number")
         return _Size(1, node["size"], 1)
 
     def _note_choices(self, branches: list[Any], place: str) -> None:
         nodes = [self.meant(branch) for branch in branches]
         kinds = [kind_of(node) for node in nodes]
         if not branches or any(kind not in NAMED and kinds.count(kind) > 1 for kind in set(kinds)):
-            what = "two branches of one type" if branches else "no branch"
-            raise SchemaError(f"the Avro schema cannot be read: {place} is a union with {what}")
+            raise unreadable(f"{place} is a union with {'two branches of one type' if branches else 'no branch'}")
         for several in (RECORDS, ("enum", "string"), ("fixed", "bytes")):
             alike = [node for node, kind in zip(nodes, kinds, strict=True) if kind in several]
             if len(alike) > 1:
                 self.in_choices.update(node["name"] for node in alike if kind_of(node) in NAMED)
 
     def form(self, *, named: bool) -> Any:
-        """Returns what schemas have in common by which data are the same values.
-
-        :param named: whether the names of types count, and the order of the branches of unions.
-        """
+        """Returns what schemas have in common by which data are the same values; ``named`` says whether the names of
+        types count, and the order of the branches of unions."""
 
         def mark(node: Any) -> dict[str, Any]:
             words = ("logicalType", "precision", "scale")

@@ -20,7 +20,7 @@ from processor_api.forms.json_values import BASE64, NOT_FINITE, as_json, bytes_a
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import exact_text
 from streams.registry.avro_models import RecordClass
-from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSchema, kind_of, short
+from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
 from streams.registry.schemas import SchemaError, SchemaText
 
 _LARGEST_FLOAT = 3.4028235677973366e38
@@ -73,13 +73,13 @@ class GenericRecord(dict[str, Any]):
 class GenericSymbol(str):
     """A symbol of an enum that was read without a model, and has texts or other enums next to it in a union."""
 
-    branch: str
+    branch: str | None = None
 
 
 class GenericFixed(bytes):
     """A ``fixed`` that was read without a model, and has bytes or others of its kind next to it in a union."""
 
-    branch: str
+    branch: str | None = None
 
 
 _GENERIC = frozenset((GenericRecord, GenericSymbol, GenericFixed))
@@ -139,11 +139,7 @@ def _decimal(node: Any) -> Logical | None:
 
 
 def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = False) -> Logical:
-    """Returns the logical type of times since an epoch.
-
-    :param unit: the microseconds that it counts.
-    :param of_day: whether they are times of a day, that of the epoch.
-    """
+    """Returns the logical type of times since an epoch, or of the day of that, in units of as many microseconds."""
 
     def write(value: Any) -> int:
         time = datetime.datetime.combine(epoch, value) if of_day else value
@@ -153,10 +149,8 @@ def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = Fals
             raise Misfit(f": the time {value.isoformat()} {what}")
         number, rest = divmod((time - epoch) // _MICROSECOND, unit)
         if rest:
-            raise Misfit(
-                f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: cut them off, such as"
-                " with .replace(microsecond=time.microsecond // 1000 * 1000)"
-            )
+            how = "cut them off, such as with .replace(microsecond=time.microsecond // 1000 * 1000)"
+            raise Misfit(f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: {how}")
         return number
 
     def read(number: int) -> Any:
@@ -200,9 +194,8 @@ class Form(NamedTuple):
 
 
 class Forms:
-    """The functions of one schema.
+    """The functions of one schema, for objects of classes by the short names of their types, and for dicts.
 
-    :param classes: those of the records and enums in it, by the short name of their type; none for dicts.
     :param root: the class of the outermost record, whatever its name.
     :param thorough: whether each value is looked at: what is as it is may still be an integer beyond 64 bits.
     """
@@ -222,8 +215,7 @@ class Forms:
         if isinstance(node, list):
             return self._union(node)
         kind = kind_of(node)
-        logical = logical_of(node)
-        if logical is not None:
+        if (logical := logical_of(node)) is not None:
             return _logical_form(node.get("name", kind), logical)
         if kind in _PRIMITIVES:
             return _PRIMITIVES[kind]._replace(as_is=None) if self._thorough else _PRIMITIVES[kind]
@@ -457,11 +449,8 @@ def _integer(branch: str, most: int, value: Any) -> int:
 
 
 def _simple(branch: str, kinds: tuple[type, ...], exact: Callable[[Any], Any], *, as_is: bool = True) -> Form:
-    """Returns the form of a type that is one of Python's.
-
-    :param kinds: the first is that whose values belong to it in a union.
-    :param exact: returns what is written for a value of one of the types.
-    """
+    """Returns the form of a type that is one of Python's: the first kind is that whose values belong to it in a union,
+    and ``exact`` returns what is written for a value of one of them."""
 
     def write(value: Any) -> Any:
         plain = value.value if isinstance(value, enum.Enum) else value
@@ -493,7 +482,7 @@ def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
     double them."""
     schema.defaults_left -= 1
     if schema.defaults_left < 0:
-        raise SchemaError(f"the Avro schema cannot be read: its defaults have more than {MOST_DEFAULTS} values")
+        raise unreadable(f"its defaults have more than {MOST_DEFAULTS} values")
     node = schema.meant(given)
     if isinstance(node, list):
         first = schema.meant(node[0])
@@ -515,10 +504,7 @@ def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
 
 
 def without_names(value: Any, of_bytes: Callable[[bytes], Any] = bytes) -> Any:
-    """Returns what fastavro writes, without the names of the branches of unions.
-
-    :param of_bytes: returns what stands for bytes.
-    """
+    """Returns what fastavro writes, without the names of the branches of unions."""
     if isinstance(value, tuple):
         return without_names(value[1], of_bytes)
     if isinstance(value, dict):
@@ -536,8 +522,6 @@ class AvroJson:
 
     A value of a union stands as it is where it would be read as the same; otherwise it is ``{"name of its type":
     value}``, as in Avro's own JSON.
-
-    :param forms: those of its values.
     """
 
     def __init__(self, forms: Forms) -> None:
@@ -553,9 +537,7 @@ class AvroJson:
 
     def given(self, value: Any) -> Any:
         """Returns the value without a model that JSON stands for; bytes, decimals and times may be those of Python.
-
-        What stands for nothing is returned as it is, and refused when it is written.
-        """
+        What stands for nothing is returned as it is, and refused when it is written."""
         return self._given(self._schema.root, value)
 
     def _shown(self, given: Any, raw: Any) -> Any:
