@@ -19,7 +19,7 @@ from processor_api.errors import ConfigError
 from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
-from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass
+from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass, record_class
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
 from streams.registry.avro_values import (
     AvroJson,
@@ -105,7 +105,7 @@ class AvroFormat(SchemaFormat):
         """The form of the schema that is made of the model."""
         if model is not None:
             made = ModelSchema(model, name)
-            self._root, self._classes = made.root, made.classes
+            self._root, self._classes = record_class(model), made.classes
             unknown = made.unknown
             if unknown is None:
                 try:
@@ -280,7 +280,7 @@ class AvroFormat(SchemaFormat):
             return validator_of(self.model)
         if self._root is None:
             return None
-        kind: Any = self._root.kind
+        kind = self._root.kind
         return lambda found: kind(**found)
 
     def _maker(self, schema: AvroSchema, node: Any) -> Make | None:

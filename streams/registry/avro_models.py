@@ -94,24 +94,22 @@ class _Field(NamedTuple):
 class RecordClass(NamedTuple):
     """A class whose objects are records."""
 
-    kind: type
+    kind: Any
     fields: tuple[_Field, ...]
-    is_dataclass: bool
 
     @property
     def is_plain(self) -> bool:
-        """Whether its objects are made of their fields as Avro reads them, without pydantic."""
-        kind: Any = self.kind
-        if not self.is_dataclass or hasattr(kind, "__post_init__") or not kind.__dataclass_params__.init:
-            return False  # its objects are made by a function of the user's
+        """Whether its objects are made of their fields as Avro reads them, without pydantic or the user's functions."""
+        params = getattr(self.kind, "__dataclass_params__", None)
+        if params is None or not params.init or hasattr(self.kind, "__post_init__"):
+            return False
         return all(field.init for field in dataclasses.fields(self.kind)) and self.has_plain_fields
 
     def has_fields(self, names: list[str]) -> bool:
         """Returns whether the attributes of its objects are all in their dicts, under these names in this order."""
-        kind: Any = self.kind
-        has_others = getattr(kind, "model_config", {}).get("extra") == "allow"
+        has_others = getattr(self.kind, "model_config", {}).get("extra") == "allow"
         own = [(field.attribute, field.name) for field in self.fields if field.name in names]
-        return bool(kind.__dictoffset__) and not has_others and own == [(name, name) for name in names]
+        return bool(self.kind.__dictoffset__) and not has_others and own == [(name, name) for name in names]
 
     @property
     def has_plain_fields(self) -> bool:
@@ -131,16 +129,11 @@ def record_class(kind: Any) -> RecordClass | None:
     if not isinstance(kind, type):
         return None
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind, include_extras=True)
-        fields = tuple(
-            _Field(one.name, one.name, hints[one.name], *_default(one.default, one.default_factory))
-            for one in dataclasses.fields(kind)
-        )
-        return RecordClass(kind, fields, is_dataclass=True)
+        hints, fields = typing.get_type_hints(kind, include_extras=True), dataclasses.fields(kind)
+        given = [(one.name, hints[one.name], _default(one.default, one.default_factory)) for one in fields]
+        return RecordClass(kind, tuple(_Field(name, name, hint, *default) for name, hint, default in given))
     known: Mapping[str, Any] | None = getattr(kind, "model_fields", None)
-    return (
-        None if known is None else RecordClass(kind, tuple(map(_of_model, known, known.values())), is_dataclass=False)
-    )
+    return None if known is None else RecordClass(kind, tuple(map(_of_model, known, known.values())))
 
 
 def _of_model(attribute: str, info: Any) -> _Field:
@@ -163,12 +156,10 @@ def _default(value: Any, factory: Any) -> tuple[Any, bool]:
 
 
 class ModelSchema:
-    """The schema of a type, without defaults, and its classes.
+    """The schema of a type, without defaults, and its classes; raises `ConfigError` if the name is none.
 
-    :param model: the type.
     :param name: the full name of its record, ``namespace.Name``; the class's own name if left out. Records in it have
         the same namespace.
-    :raises ConfigError: if the name is none, or two classes have the same one.
     """
 
     def __init__(self, model: Any, name: Any = None) -> None:
@@ -185,16 +176,9 @@ class ModelSchema:
         """The reason why a type in it has no Avro type, in words; the schema is none then."""
         self.json = self._of(model, getattr(model, "__name__", str(model)))
 
-    @property
-    def root(self) -> RecordClass | None:
-        """The class of the outermost record."""
-        return record_class(self._model)
-
     def _of(self, given: Any, place: str, outer: tuple[Any, ...] = ()) -> Any:
-        """Returns the schema of a type.
-
-        :param outer: what is annotated around it, as the digits of a field are those of each decimal in it.
-        """
+        """Returns the schema of a type; ``outer`` is what is annotated around it: the digits of a field are those of
+        each decimal in it."""
         given, extras = _without_annotations(given)
         for extra in extras:
             if isinstance(extra, AvroType) and extra.schema is not None:
@@ -245,8 +229,7 @@ class ModelSchema:
         if values and all(type(value) is int for value in values):
             return "long"
         if not all(isinstance(value, str) for value in values):
-            what = f"{place} is the enum {given.__name__}, whose values are neither all texts nor all ints"
-            return self._nothing(what)
+            return self._nothing(f"{place}: the values of the enum {given.__name__} are neither all texts nor all ints")
         if not all(_NAME.fullmatch(value) for value in values):
             return "string"
         if given in self._known:

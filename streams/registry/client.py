@@ -86,11 +86,7 @@ class NotInRegistry(SchemaError):
 
 
 class RegistryClient:
-    """Asks a registry, and keeps what it answered.
-
-    :param settings: those of the client, under their dotted names.
-    :param clock: measures deadlines.
-    """
+    """Asks a registry, and keeps what it answered. It has settings under their dotted names."""
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
         self.url = shown_url(str(settings["url"]))
@@ -224,9 +220,8 @@ class RegistryClient:
         return None
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
-        """Returns whether the registry would let a schema into a subject, by the level that it holds it to: against
-        the latest version, or all of them. One in memory, which lets everything, is taken for one that holds Avro to
-        ``BACKWARD``, as registries do by default."""
+        """Returns whether the registry would let a schema into a subject, by the level that it holds it to. One in
+        memory, which lets everything, is taken for one that holds Avro to ``BACKWARD``, as registries do by default."""
         if self.url.startswith(MOCK):
             latest = self.latest(subject).schema
             return latest.kind != AVRO or not complaints("BACKWARD", schema.text, latest.text)
@@ -243,9 +238,9 @@ class RegistryClient:
         thread with many unknown ids waits for it once. Threads that wait in another way have a patience of their own
         (`streams.outages`).
 
-        :param schema: is sent with the question; a refusal is that of this schema.
+        :param schema: is sent with the question.
         :raises SchemaError: if the registry refuses it; from then on the same for some seconds, without a question.
-        :raises RegistryAway: if it does not answer; both name what was asked for.
+        :raises RegistryAway: if it does not answer.
         """
         key = what, None if schema is None else hashlib.sha256(repr(schema).encode()).digest()
         until, refusal = self._refusals.get(key, (0.0, None))
@@ -282,8 +277,7 @@ class RegistryClient:
         self._clock.wait(min(max(FIRST_WAIT_S, gone_s), LONGEST_WAIT_S, self._timeout_s - gone_s))
 
     def _refused(self, what: str, error: SchemaRegistryError, key: Hashable) -> SchemaError:
-        """Returns the error of an answer about what was asked for, which would be the same again: its status and its
-        body are those that registries have for a schema that is missing, not compatible or wrong."""
+        """Returns the error of an answer about what was asked for, which would be the same again."""
         status, text = error.http_status_code, cut(self._masked(error.error_message), 500)
         kind, why = SchemaError, f"refuses it ({status}: {text})"
         if status == _NOT_FOUND:
@@ -345,7 +339,6 @@ class TrialClient(RegistryClient):
         self._by_schema: dict[SchemaText, Registered] = {}
 
     def by_id(self, known_as: int | str) -> Registered:
-        """Returns the schema with an id or a GUID, also one of this process."""
         return _here(lambda one: known_as in (one.id, one.guid)) or super().by_id(known_as)
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
@@ -367,7 +360,6 @@ class TrialClient(RegistryClient):
         return here
 
     def latest(self, subject: str) -> Registered:
-        """Returns the latest version of a subject; if there is none, the last one of this process."""
         try:
             return super().latest(subject)
         except NotInRegistry:
@@ -376,9 +368,8 @@ class TrialClient(RegistryClient):
             raise
 
     def version(self, subject: str, version: int) -> Registered:
-        """Returns one version of a subject, also one of this process."""
         found = _here(lambda one: (one.subject, one.version) == (subject, version))
-        return super().version(subject, version) if found is None else found
+        return found or super().version(subject, version)
 
 
 _local: list[Registered] = []
@@ -403,10 +394,9 @@ def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
         found = _MOCKS.get((os.getpid(), url))
         return found or _MOCKS.setdefault((os.getpid(), url), SchemaRegistryClient.new_client(mock))
     given = {name: value for name, value in settings.items() if name not in ("timeout.ms", "request.timeout.ms")}
-    if "bearer.auth.token" in given:
-        given.setdefault("bearer.auth.credentials.source", "STATIC_TOKEN")
-    elif "bearer.auth.client.id" in given:
-        given.setdefault("bearer.auth.credentials.source", "OAUTHBEARER")
+    for name, source in (("bearer.auth.token", "STATIC_TOKEN"), ("bearer.auth.client.id", "OAUTHBEARER")):
+        if name in given:
+            given.setdefault("bearer.auth.credentials.source", source)
     if "bearer.auth.credentials.source" in given:
         given.setdefault("bearer.auth.logical.cluster", "")
     timeout_s = settings.get("request.timeout.ms", REQUEST_TIMEOUT_MS) / 1000

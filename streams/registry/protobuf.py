@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 OF_GOOGLE = "google/protobuf/"
 """Files that each registry has."""
-_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_][\w.]*|[{};=]', re.DOTALL)
+_NO_CODE = re.compile(r'(?://[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\])*"?|\'(?:\\.|[^\'\\])*\'?|\s)+', re.DOTALL)
+_BLOCK = re.compile(r"(?:\b(?:message (\w+)|group (\w+) ?= ?\w+) ?)?\{|\}")
+"""The beginning of a block, with the name of the message that it is, or its end."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _MOST_INDEXES = 100
 """The most messages within each other."""
@@ -34,18 +36,13 @@ _EDITION = "EDITION_2023"
 
 
 class ProtobufFormat(SchemaFormat):
-    """The messages of one generated class.
-
-    :param model: the class.
-    :raises ConfigError: if it is none.
-    """
+    """The messages of one generated class; raises `ConfigError` if it is none."""
 
     kind = PROTOBUF
     has_frame = True
 
     def __init__(self, model: Any) -> None:
-        is_message_class = isinstance(model, type) and issubclass(model, Message)
-        if not is_message_class:
+        if not isinstance(model, type) or not issubclass(model, Message):
             raise ConfigError(f"Protobuf takes a class that protoc has generated, got {repr_of(model)}")
         super().__init__(model)
         self._descriptor: Descriptor = self.model.DESCRIPTOR
@@ -83,16 +80,14 @@ class ProtobufFormat(SchemaFormat):
         return ParseDict(json_of(value, _leaf_of_json), self.model())
 
     def to_json(self, value: Any, subject: Subject) -> Any:
-        """Returns a message as a dict; one with a message in it whose type is not known as its text."""
         try:
             return MessageToDict(value, preserving_proto_field_name=True)
-        except (TypeError, SerializeToJsonError):
+        except (TypeError, SerializeToJsonError):  # there is a message in it whose type is not known
             return str(value)
 
     def frame(self, schema: SchemaText) -> bytes:
-        """Returns the place of the message in the schema."""
         assert self.own is not None
-        places = {name: place for text in (self.own.text, schema.text) for place, name in _messages(text)}
+        places = {name: place for text in (self.own.text, schema.text) for place, name in _places(text)}
         return written_index(places[self._name])
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
@@ -108,7 +103,7 @@ class ProtobufFormat(SchemaFormat):
 
     def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         parse, wanted = self.model.FromString, self._name
-        names = {written_index(place): name for place, name in _messages(registered.schema.text)}
+        names = {written_index(place): name for place, name in _places(registered.schema.text)}
         if b"\x00" in names:
             names[b"\x02\x00"] = names[b"\x00"]  # the same place, as it would stand there by the rule
         usual = next((index for index, name in names.items() if name == wanted), None)
@@ -167,10 +162,7 @@ def source_of(file: FileDescriptor) -> str:
 
 
 class _FileSource:
-    """Writes the source of one file.
-
-    :param pool: has the types that the file uses.
-    """
+    """Writes the source of one file, whose types are in a pool."""
 
     def __init__(self, proto: Any, pool: Any) -> None:
         self._proto, self._pool = proto, pool
@@ -215,9 +207,8 @@ class _FileSource:
 
     def _field(self, field: Any, *, in_oneof: bool = False) -> str:
         if field.type == FieldDescriptorProto.TYPE_GROUP and self._syntax == "proto2":
-            raise ConfigError(
-                f"the field {field.name} of {self._proto.name} is a group, for which there is no source here"
-            )
+            what = f"the field {field.name} of {self._proto.name}"
+            raise ConfigError(f"{what} is a group, for which there is no source here")
         label = _LABELS[self._syntax].get(field.label, "optional " if field.proto3_optional else "")
         kind = ("" if in_oneof else label) + _type_of(field)
         if field.type == FieldDescriptorProto.TYPE_MESSAGE:
@@ -275,10 +266,7 @@ def _type_of(field: Any) -> str:
 
 
 def _ranges(word: str, given: Any, over: int) -> Iterator[str]:
-    """Yields ranges of numbers.
-
-    :param over: how far the end of each is behind its last number.
-    """
+    """Yields ranges of numbers, whose ends are ``over`` behind their last numbers."""
     for one in given:
         last, options = one.end - over, _options(one.options) if word == "extensions" else ()
         yield f"{word} {one.start} to {'max' if last >= _LAST_NUMBER - 1 else last}{_in_brackets(options)};"
@@ -290,44 +278,42 @@ def _reserved(given: Any, over: int) -> Iterator[str]:
         yield "reserved " + ", ".join(map(_quoted, given.reserved_name)) + ";"
 
 
-def _messages(text: str) -> Iterator[tuple[list[int], str]]:
+def _places(text: str) -> Iterator[tuple[list[int], str]]:
     """Yields the place and the name of each message of a file: of its source, or its descriptor in base64, which
     Confluent's serializer for Python registers."""
     if _BASE64.fullmatch(text):
-        yield from _messages_of(FileDescriptorProto.FromString(base64.b64decode(text)).message_type, [], "")
+        yield from _places_of(FileDescriptorProto.FromString(base64.b64decode(text)).message_type, [], "")
     else:
-        yield from _messages_in(text)
+        yield from places_in(text)
 
 
-def _messages_of(messages: Any, outer: list[int], prefix: str) -> Iterator[tuple[list[int], str]]:
+def _places_of(messages: Any, outer: list[int], prefix: str) -> Iterator[tuple[list[int], str]]:
     for index, message in enumerate(messages):
         yield [*outer, index], prefix + message.name
-        yield from _messages_of(message.nested_type, [*outer, index], f"{prefix}{message.name}.")
+        yield from _places_of(message.nested_type, [*outer, index], f"{prefix}{message.name}.")
 
 
-def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
+def places_in(text: str) -> Iterator[tuple[list[int], str]]:
     """Yields the place and the name of each message of a source."""
-    tokens = [one for one in _TOKEN.findall(text) if not one.startswith(("//", "/*", '"', "'"))]
     blocks: list[bool] = []
     """Whether each block around is a message."""
     place: list[int] = []
     names: list[str] = []
     counts = [0]
     """How many messages there were before in the file, and in each message around."""
-    for position, token in enumerate(tokens):
-        if token == "{":
-            first, second, third = ("", "", "", *tokens[max(position - 3, 0) : position])[-3:]
-            is_group = first == "group" and third == "="
-            blocks.append(is_group or (second == "message" and first != "="))
+    for found in _BLOCK.finditer(_NO_CODE.sub(" ", text)):
+        if found[0] != "}":
+            name = found[1] or found[2]
+            blocks.append(name is not None)
             if len(place) > _MOST_INDEXES:
                 raise SchemaError(f"the schema has more than {_MOST_INDEXES} messages within each other")
-            if blocks[-1]:
+            if name is not None:
                 place.append(counts[-1])
-                names.append(second if is_group else third)
+                names.append(name)
                 counts[-1] += 1
                 counts.append(0)
                 yield list(place), ".".join(names)
-        elif token == "}" and blocks and blocks.pop():
+        elif blocks and blocks.pop():
             for each in (place, names, counts):
                 each.pop()
 

@@ -89,12 +89,8 @@ class SchemaRegistry:
 
 
 class DefaultWithRegistry(Serde[Any]):
-    """The default serde of a builder or an application that has a schema registry.
-
-    Serdes that have no registry take it from here; what has no serde at all gets the inner one.
-
-    :param inner: ``None`` if there is only a registry.
-    """
+    """The default serde of a builder or an application that has a schema registry. Serdes that have no registry take it
+    from here; what has no serde at all gets the inner one, if there is one."""
 
     __slots__ = ("inner", "registry")
 
@@ -105,16 +101,13 @@ class DefaultWithRegistry(Serde[Any]):
         super().__init__(found.serialize, found.deserialize, name=found.name, exact=found.exact)
 
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
-        """Returns the inner serde, or else the default one; the registry of this one counts."""
         return self.registry.as_default(with_default(self.inner, default))
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is an inner serde, and it is complete."""
         return self.inner is not None and self.inner.is_complete
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        """Returns the inner serde, bound: the very one where its bytes do not depend on the topic."""
         if self.inner is None:
             raise ConfigError(f"topic {topic!r} has no serde of its {'key' if is_key else 'value'}s", topic=topic)
         return self.inner.bind(topic, is_key=is_key)

@@ -17,15 +17,12 @@ AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 
 @contextmanager
 def extra(purpose: str) -> Iterator[None]:
-    """Says what to install where an import within fails, as a context manager.
-
-    :param purpose: what is imported for, as ``which reads and writes Avro``.
-    """
+    """Says what to install where an import within fails, as a context manager."""
     try:
         yield
     except ImportError as error:
-        what = f"{error.name or error} is not installed, {purpose}"
-        raise ImportError(f"{what}; install streams-for-kafka[registry]", name=error.name) from error
+        text = f"{error.name or error} is not installed, {purpose}; install streams-for-kafka[registry]"
+        raise ImportError(text, name=error.name) from error
 
 
 class RegistryAway(UnreachableError):
@@ -55,11 +52,8 @@ class SchemaText(NamedTuple):
 
 
 def json_text(given: Any, what: str, kinds: tuple[type, ...], expected: str) -> str:
-    """Returns the text of a schema that a user gives as JSON or as what JSON stands for.
-
-    :param what: its kind, and ``expected`` its types in words, for the error.
-    :raises ConfigError: if it is of none of the types.
-    """
+    """Returns the text of a schema that a user gives as JSON or as what JSON stands for; raises `ConfigError` if it is
+    of none of the types, which are ``expected`` in words."""
     try:
         found = json.loads(given) if is_of(given, str) else given
         if not any(is_of(found, kind) for kind in kinds):

@@ -16,10 +16,7 @@ TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED = "topic", "record", "topic_record", "as
 
 
 def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Callable[[Any], Any]:
-    """Returns the function that reads one of some words, in upper or lower case.
-
-    :param word_of: returns the word that a text in lower case is meant to be.
-    """
+    """Returns the function that reads one of some words, in upper or lower case."""
     *words, last = known
 
     def read(value: Any) -> Any:
@@ -32,15 +29,9 @@ def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Ca
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):  # Not the value, which may be a secret.
-        raise ValueError(f"is a text, not {repr_of(type(value).__qualname__)}")
-    if not value:
-        raise ValueError("is a text, not an empty one")
+    if not isinstance(value, str) or not value:  # Not the value, which may be a secret.
+        raise ValueError(f"is a text, not {repr_of(type(value).__qualname__) if value != '' else 'an empty one'}")
     return value
-
-
-def _path(value: Any) -> str:
-    return _text(str(value))
 
 
 def _count(value: Any) -> int:
@@ -98,7 +89,9 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "url": _url,
     "basic.auth.user.info": _user,
     **dict.fromkeys(("timeout.ms", "request.timeout.ms", "cache.capacity", "cache.latest.ttl.sec"), _count),
-    **dict.fromkeys(("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"), _path),
+    **dict.fromkeys(
+        ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"), lambda value: _text(str(value))
+    ),
     **dict.fromkeys(_TEXTS, _text),
     # Those of Java's serdes that need nothing here.
     "basic.auth.credentials.source": _one_of({"URL": None, "USER_INFO": None}, str.upper),
@@ -147,11 +140,9 @@ def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if dotted not in READERS:
-            near, hint = difflib.get_close_matches(dotted, READERS, n=1), ""
+            hint = "".join(f"; did you mean {near!r}?" for near in difflib.get_close_matches(dotted, READERS, n=1))
             if dotted.startswith("ssl."):
                 hint = ": give certificates as PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
-            elif near:
-                hint = f"; did you mean {near[0]!r}?"
             raise ConfigError(f"a schema registry has no setting {dotted!r}{hint}")
         try:
             found[dotted] = READERS[dotted](value)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from streams import ConfigError, JsonSchema, Protobuf, SchemaRegistry
-from streams.registry.protobuf import source_of, written_index
+from streams.registry.protobuf import places_in, source_of, written_index
 from streams.registry.schemas import PROTOBUF, SchemaError
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -208,6 +208,29 @@ def test_another_message_is_refused_by_its_name(registry: SchemaRegistry) -> Non
         serde.deserialize(serde.serialize(order())[:7] + b"\xff\xff")
     with pytest.raises(SchemaError, match="message indexes"):
         serde.deserialize(data[:5])
+
+
+@pytest.mark.parametrize(("source", "places"), [
+    (
+        'message /* a { */ A { string message = 1; message\n B { } } // message C {\nenum E { X = 0; } message D{}',
+        {"A": [0], "A.B": [0, 0], "D": [1]},
+    ),
+    (
+        'message A { optional group G = 1 { message H {} } oneof o { string s = 3 [default = "message X {"]; } }',
+        {"A": [0], "A.G": [0, 0], "A.G.H": [0, 0, 0]},
+    ),
+    ("message A { reserved 1; } } message B { }", {"A": [0], "B": [1]}),
+])  # fmt: skip
+def test_places_of_messages_in_a_source(source: str, places: dict[str, list[int]]) -> None:
+    assert {name: place for place, name in places_in(source)} == places
+
+
+@pytest.mark.parametrize(("part", "count"), [
+    ("/*", 0), ('"\\', 0), (" ", 0), ("message ", 0), ("group a = ", 0), ("{", 0), ("'", 0), ("message a{}", 100_000),
+])  # fmt: skip
+def test_a_long_source_is_read_once_for_places(part: str, count: int) -> None:
+    """A comment without an end was looked for behind each of its beginnings, which took minutes."""
+    assert sum(1 for _ in places_in(part * 100_000)) == count
 
 
 def test_keys_with_maps_are_refused(registry: SchemaRegistry) -> None:
