@@ -59,9 +59,8 @@ _INCOMPATIBLE = 409
 _LATER = (407, 408, 425, 429)
 
 _CLIENTS: dict[tuple[int, type[RegistryClient], tuple[tuple[str, Any], ...]], RegistryClient] = {}
-_MOCKS: dict[tuple[int, str], SchemaRegistryClient] = {}
-_MOCK_IDS: dict[tuple[int, str], dict[SchemaText, Registered]] = {}
-"""The first registration of each schema in a registry in memory."""
+_MOCKS: dict[tuple[int, str], tuple[SchemaRegistryClient, dict[SchemaText, Registered]]] = {}
+"""The registries in memory, with the first registration of each schema."""
 
 
 def client_of(settings: Mapping[str, Any]) -> RegistryClient:
@@ -94,11 +93,9 @@ class RegistryClient:
         self._clock = clock or SystemClock()
         self._secrets = secrets_in(settings)
         try:
-            self._client = _made(settings)
+            self._client, self._first = _made(settings)
         except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
             raise SchemaError(f"the client of the registry {self.url} cannot be made: {self._masked(error)}") from None
-        mock = (os.getpid(), self.url)
-        self._first = _MOCK_IDS.setdefault(mock, {}) if self.url.startswith(MOCK) else None
         self._known: dict[int | str, Registered] = {}
         self._away_since: float | None = None
         self._refusals: OrderedDict[Hashable, tuple[float, SchemaError]] = OrderedDict()
@@ -148,13 +145,7 @@ class RegistryClient:
     def _in_subject(
         self, what: str, subject: str, call: Callable[[], Any], schema: SchemaText | None = None
     ) -> Registered:
-        """Returns the answer of a call about a schema in a subject.
-
-        Confluent's registry in memory gives a schema another id in each subject, and equal keys of two topics other
-        bytes. It gets its first id everywhere, as in registries that run.
-
-        :param schema: that which the call sends; otherwise it is in the answer.
-        """
+        """Returns the answer of a call about a schema in a subject: that which is given, or else that in the answer."""
 
         def ask() -> Registered:
             answer = call()
@@ -164,6 +155,8 @@ class RegistryClient:
             return Registered(text, answer.schema_id, answer.guid, answer.version, subject)
 
         found = self._ask(f"{what} subject {subject}", ask, schema)
+        # Confluent's registry in memory gives a schema another id in each subject, and equal keys of two topics other
+        # bytes. It gets its first id everywhere, as in registries that run.
         first = found if self._first is None else self._first.setdefault(found.schema, found)
         return found._replace(id=first.id, guid=first.guid)
 
@@ -385,14 +378,13 @@ def _here(is_wanted: Callable[[Registered], bool]) -> Registered | None:
     return next(filter(is_wanted, reversed(tuple(_local))), None)
 
 
-def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
-    url = settings["url"]
-    if url.startswith(MOCK):
+def _made(settings: Mapping[str, Any]) -> tuple[SchemaRegistryClient, dict[SchemaText, Registered] | None]:
+    scope = os.getpid(), settings["url"]
+    if settings["url"].startswith(MOCK):
         # Of one scope there is one in a process, whichever settings the serdes have. It asks no server, so it need not
         # read the certificates of all authorities.
         mock = {"url": MOCK, "ssl.ca.location": False}
-        found = _MOCKS.get((os.getpid(), url))
-        return found or _MOCKS.setdefault((os.getpid(), url), SchemaRegistryClient.new_client(mock))
+        return _MOCKS.get(scope) or _MOCKS.setdefault(scope, (SchemaRegistryClient.new_client(mock), {}))
     given = {name: value for name, value in settings.items() if name not in ("timeout.ms", "request.timeout.ms")}
     for name, source in (("bearer.auth.token", "STATIC_TOKEN"), ("bearer.auth.client.id", "OAUTHBEARER")):
         if name in given:
@@ -400,7 +392,7 @@ def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
     if "bearer.auth.credentials.source" in given:
         given.setdefault("bearer.auth.logical.cluster", "")
     timeout_s = settings.get("request.timeout.ms", REQUEST_TIMEOUT_MS) / 1000
-    return SchemaRegistryClient.new_client({**given, "timeout": timeout_s, "max.retries": 0})
+    return SchemaRegistryClient.new_client({**given, "timeout": timeout_s, "max.retries": 0}), None
 
 
 def _tls_error(error: BaseException | None) -> BaseException | None:

@@ -52,16 +52,17 @@ class ProtobufFormat(SchemaFormat):
         self.own = SchemaText(source_of(self._file), PROTOBUF)
 
     def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        def references(file: FileDescriptor) -> tuple[SchemaReference, ...]:
-            return tuple(reference(one) for one in file.dependencies if not one.name.startswith(OF_GOOGLE))
+        def with_imports(file: FileDescriptor, text: str) -> SchemaText:
+            references = []
+            for one in file.dependencies:
+                if not one.name.startswith(OF_GOOGLE):
+                    inner = with_imports(one, source_of(one))
+                    if register:
+                        client.register(one.name, inner)
+                    references.append(SchemaReference(one.name, one.name, client.lookup(one.name, inner).version or 1))
+            return SchemaText(text, PROTOBUF, tuple(references))
 
-        def reference(file: FileDescriptor) -> SchemaReference:
-            text = SchemaText(source_of(file), PROTOBUF, references(file))
-            if register:
-                client.register(file.name, text)
-            return SchemaReference(file.name, file.name, client.lookup(file.name, text).version or 1)
-
-        return schema._replace(references=references(self._file))
+        return with_imports(self._file, schema.text)
 
     def record_name(self, schema: SchemaText) -> str:
         return str(self._descriptor.full_name)
@@ -146,11 +147,8 @@ def _varint(number: int) -> bytes:
 # ---------------------------------------------------------------------- .proto files
 
 
-_LABELS: dict[str, dict[int, str]] = {
-    "proto2": {1: "optional ", 2: "required ", 3: "repeated "},
-    "proto3": {3: "repeated "},
-    "editions": {3: "repeated "},  # whether a field must be there is one of its features
-}
+_LABELS = {1: "optional ", 2: "required "}
+"""The labels of proto2 for fields that are not repeated; otherwise whether one must be there is none of its label."""
 
 
 def source_of(file: FileDescriptor) -> str:
@@ -209,7 +207,11 @@ class _FileSource:
         if field.type == FieldDescriptorProto.TYPE_GROUP and self._syntax == "proto2":
             what = f"the field {field.name} of {self._proto.name}"
             raise ConfigError(f"{what} is a group, for which there is no source here")
-        label = _LABELS[self._syntax].get(field.label, "optional " if field.proto3_optional else "")
+        label = "optional " if field.proto3_optional else ""
+        if field.label == FieldDescriptorProto.LABEL_REPEATED:
+            label = "repeated "
+        elif self._syntax == "proto2":
+            label = _LABELS[field.label]
         kind = ("" if in_oneof else label) + _type_of(field)
         if field.type == FieldDescriptorProto.TYPE_MESSAGE:
             entry = DescriptorProto()
