@@ -21,18 +21,9 @@ from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass, record_class
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
-from streams.registry.avro_values import (
-    AvroJson,
-    Forms,
-    GenericFixed,
-    GenericRecord,
-    GenericSymbol,
-    logical_of,
-    raw_default,
-    without_names,
-)
+from streams.registry.avro_values import AvroJson, Forms, GenericRecord, generic, logical_of, raw_default, without_names
 from streams.registry.bound import Read, SchemaFormat, Subject, Write, kept
-from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, extra, json_text
+from streams.registry.schemas import AVRO, NotInRegistry, SchemaError, SchemaReference, SchemaText, extra, json_text
 from streams.schemas.avro_evolution import WIDER, problems
 from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, shape_of
@@ -85,12 +76,7 @@ for _kind in (*NAMED, *WIDER, "double", "boolean", "array", "map"):
 
 
 class AvroFormat(SchemaFormat):
-    """The Avro of one serde.
-
-    :param model: the class of the values; ``None`` for dicts.
-    :param schema: the schema: JSON, a dict or list, or the path of a file; ``None`` makes one from the model.
-    :param name: the full name of the model's record.
-    """
+    """The Avro of one serde, with the arguments of `Avro`."""
 
     kind = AVRO
 
@@ -166,8 +152,6 @@ class AvroFormat(SchemaFormat):
             return as_json(value)
 
     def from_json(self, value: Any, subject: Subject) -> Any:
-        from streams.registry.client import NotInRegistry
-
         try:
             schema = self.own or subject.registered(None).schema
         except NotInRegistry:  # a text or a number, which brings its schema along
@@ -175,7 +159,7 @@ class AvroFormat(SchemaFormat):
         plain = self._json(schema, subject.client).given(value)
         try:
             data = AvroFormat(None).writer(schema, subject.client, b"")(plain)
-            return self.reader(Registered(schema, 0), subject.client, 0)(data)
+            return self.reader(schema, subject.client, 0)(data)
         except ValueError:  # the class may know more fields and forms than its schema
             return plain if self.model is None else self.of_plain(without_names(plain))
 
@@ -218,7 +202,7 @@ class AvroFormat(SchemaFormat):
                     check_read_back(reader(), data, value, SchemaError, is_equal=not rounds)
             return prefix + data
 
-        reader = cache(partial(self.reader, Registered(schema, 0), client, 0))
+        reader = cache(partial(self.reader, schema, client, 0))
         # A float of 32 bits is rounded, as is documented: what is read is not compared then.
         rounds = any(kind_of(node) == "float" for node in parsed.types)
         return write
@@ -246,21 +230,16 @@ class AvroFormat(SchemaFormat):
 
     # ------------------------------------------------------------------ reading
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
-        schema = _schema_of(registered.schema, client)
+    def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
+        parsed = _schema_of(schema, client)
         own = None if self.own is None else _schema_of(self.own, client)
-        if (
-            own is None
-            or schema.form(named=True) == own.form(named=True)
-            or (self.reads_more and self.problems(registered.schema.text) is None)
-        ):
-            own, wanted = None, None
-            names: dict[str, Any] = {"writer": {}, "reader": {}}
-            written = self._marked(schema, schema.root, names["writer"])
-        else:
-            written, wanted, names = self._pair(schema, own)
-        convert, stream, depth = self._convert(own or schema, registered.schema), BytesIO, schema.depth
-        most = 0 if schema.has_empty_items else MOST_CALLS // depth if schema.is_recursive else MOST_SCHEMA << 20
+        if own is not None and parsed.form(named=True) == own.form(named=True):
+            own = None
+        if self.reads_more and self.problems(schema.text) is None:
+            own = None
+        written, wanted, names = self._pair(parsed, own)
+        convert, stream, depth = self._convert(own or parsed, schema), BytesIO, parsed.depth
+        most = 0 if parsed.has_empty_items else MOST_CALLS // depth if parsed.is_recursive else MOST_SCHEMA << 20
 
         def read(data: bytes) -> Any:
             if len(data) > most:
@@ -291,9 +270,7 @@ class AvroFormat(SchemaFormat):
         if kind not in NAMED or node["name"] not in schema.in_choices:
             return None
         if self.model is None:
-            if kind in RECORDS:
-                return partial(GenericRecord, branch=node["name"])
-            return partial(_named, GenericSymbol if kind == "enum" else GenericFixed, node["name"])
+            return generic(node)
         known = self._classes.get(short(node["name"]))
         return validator_of(known.kind) if isinstance(known, RecordClass) else known
 
@@ -307,26 +284,28 @@ class AvroFormat(SchemaFormat):
 
         return parse_schema(schema.copied(given, mark), types)
 
-    def _pair(self, schema: AvroSchema, own: AvroSchema) -> tuple[Any, Any, dict[str, Any]]:
-        """Returns the schemas of a writer and a reader, for data that one reads of the other, and their named types.
+    def _pair(self, schema: AvroSchema, own: AvroSchema | None) -> tuple[Any, Any, dict[str, Any]]:
+        """Returns the schemas of a writer and a reader, if data are read by another one, and their named types.
 
         fastavro calls our function by the type that was written. So that has our tag wherever one of that kind that is
         wanted has something to make.
         """
         wanted_types: dict[str, Any] = {}
+        written_types: dict[str, Any] = {}
+        types = {"writer": written_types, "reader": wanted_types}
+        if own is None:
+            return self._marked(schema, schema.root, written_types), None, types
         wanted = self._marked(own, own.root, wanted_types)
         tagged = {kind_of(node) for node in own.types if self._maker(own, node) is not None}
         tagged.update([kind for kind, wider in WIDER.items() if not tagged.isdisjoint(wider)])
         for node in (wanted, *wanted_types.values()):
             if kind_of(node) in RECORDS and self._with_defaults(own, node):
                 tagged.update(RECORDS)
-        written_types: dict[str, Any] = {}
 
         def mark(node: Any) -> dict[str, Any]:
             return {"logicalType": _TAG, "logical": logical_of(node)} if kind_of(node) in tagged else {}
 
-        written = parse_schema(schema.copied(schema.root, mark), written_types)
-        return written, wanted, {"writer": written_types, "reader": wanted_types}
+        return parse_schema(schema.copied(schema.root, mark), written_types), wanted, types
 
     def _with_defaults(self, own: AvroSchema, node: Any) -> bool:
         """Gives a record of the reader the values of its defaults; returns whether some are made for each record."""
@@ -368,13 +347,6 @@ _LATE: Any = object()
 """Stands for a default that is made for each record."""
 
 
-def _named(kind: Any, name: str, value: Any) -> Any:
-    """Returns a text or bytes that keep the name of their type."""
-    found = kind(value)
-    found.branch = name
-    return found
-
-
 def _never(value: Any) -> bool:
     return False
 
@@ -390,15 +362,14 @@ class _CarefulDecoder(_Decoder):  # type: ignore[misc]
         self._left = len(data) + MOST_EMPTY_ITEMS
 
     def read_long(self) -> int:
-        found, shift = 0, 0
-        while shift < 70:
+        found = 0
+        for shift in range(0, 70, 7):
             data: bytes = self.fo.read(1)
             if not data:
                 raise EOFError
             found |= (data[0] & 0x7F) << shift
             if data[0] < 0x80:
                 return (found >> 1) ^ -(found & 1)
-            shift += 7
         raise SchemaError("an integer has more than ten bytes")
 
     read_int = read_long

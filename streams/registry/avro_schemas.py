@@ -139,9 +139,9 @@ class AvroSchema:
     def copied(
         self, given: Any, mark: Callable[[Any], dict[str, Any]], *, of_data: bool = False, named: bool = True
     ) -> Any:
-        """Returns the JSON of a type of the schema, with all that it refers to in it, and without logical types.
+        """Returns the JSON of a type of the schema, with all that it refers to in it, and without logical types: with
+        what ``mark`` returns for each type in their place.
 
-        :param mark: returns what each type has besides.
         :param of_data: whether only that is in it which decides on the values of data.
         :param named: whether types have their own names, and not numbers, and unions their order.
         """
@@ -162,10 +162,9 @@ class AvroSchema:
                 found |= {word: one for word, one in {"namespace": "", **node}.items() if word in kept}
                 found["name"] = seen[name]
             if kind in RECORDS:
-                found["fields"] = [
-                    {**({} if of_data else field), "name": field["name"], "type": copy(field["type"])}
-                    for field in node["fields"]
-                ]
+                fields = [{"name": field["name"]} if of_data else field for field in node["fields"]]
+                types = [copy(field["type"]) for field in node["fields"]]
+                found["fields"] = [{**field, "type": one} for field, one in zip(fields, types, strict=True)]
             elif kind in _PARTS:
                 found[_PARTS[kind]] = copy(node[_PARTS[kind]])
             return found if len(found) > 1 else kind

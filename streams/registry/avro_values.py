@@ -84,6 +84,21 @@ class GenericFixed(bytes):
 
 _GENERIC = frozenset((GenericRecord, GenericSymbol, GenericFixed))
 
+
+def generic(node: Any) -> Callable[[Any], Any]:
+    """Returns the function that lets the values of a type keep its name."""
+    kind, name = kind_of(node), node["name"]
+    if kind in RECORDS:
+        return partial(GenericRecord, branch=name)
+
+    def named(value: Any) -> Any:
+        found = GenericSymbol(value) if kind == "enum" else GenericFixed(value)
+        found.branch = name
+        return found
+
+    return named
+
+
 # ---------------------------------------------------------------------- logical types
 
 

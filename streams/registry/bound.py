@@ -19,13 +19,12 @@ from processor_api.errors import outage_behind
 from processor_api.serde import Headers, HeadersSerde, Serde, SerdeSchema, other_kind
 from processor_api.texts import MOST_VALUE, cut, plain_str
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import Registered, RegistryAway, SchemaError, SchemaText, TopicPart, name_of
+from streams.registry.schemas import NotInRegistry, Registered, RegistryAway, SchemaError, SchemaText, TopicPart, named
 from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
 
-CHANGELOG = "-changelog"
 MOST_KNOWN = 1_000
 """The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made again."""
 ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
@@ -71,7 +70,7 @@ class SchemaFormat(ABC):
         """Returns the function that writes values with a schema, behind a prefix; equal keys with equal bytes."""
 
     @abstractmethod
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
+    def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
         """Returns the function that reads data with the schema they were written with, behind ``start`` bytes."""
 
     def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
@@ -184,8 +183,8 @@ def noted_subjects() -> Iterator[list[Subject]]:
 class HeaderBoundSerde(BoundSerde):
     """A serde of schemas that is bound to a topic whose records have the ids of their schemas in headers.
 
-    Of a record with such a header the data have nothing in front; without headers, ids are in front of the data. Both
-    are read. Values inside of a message or a store have ids in front always: a header is that of one value alone.
+    Ids in front of the data are read too. Values inside of a message or a store have them there always: a header is
+    that of one value alone.
     """
 
     __slots__ = ("_header", "_inside", "_of_records", "_writers")
@@ -298,8 +297,6 @@ class Subject:
         normalize = self.settings["normalize.schemas"]
         if may_register:
             return client.register(subject, schema, normalize=normalize)
-        from streams.registry.client import NotInRegistry
-
         try:
             return client.lookup(subject, schema, normalize=normalize)
         except NotInRegistry as error:
@@ -417,7 +414,7 @@ def reading(subject: Subject) -> Read:
     """Functions by the bytes in front of the data."""
 
     def what(schema_id: int | str) -> str:
-        return f"{name_of(schema_id)} (subject {subject.expected})"
+        return f"{named(schema_id)} (subject {subject.expected})"
 
     def reader_of(data: bytes) -> Read:
         doing = f"reading {subject.place}"
@@ -427,7 +424,7 @@ def reading(subject: Subject) -> Read:
             registered, form = subject.client.by_id(schema_id), subject.format
             if registered.schema.kind != form.kind:
                 raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {form.kind}")
-            return kept(known, data[:size], form.reader(registered, subject.client, size))
+            return kept(known, data[:size], form.reader(registered.schema, subject.client, size))
         except Exception as error:
             raise subject.failure(error, doing) from error
 

@@ -25,6 +25,7 @@ from processor_api.texts import cut, plain_str
 from streams.outages import patience_of_thread
 from streams.registry.schemas import (
     AVRO,
+    NotInRegistry,
     Registered,
     RegistryAway,
     SchemaError,
@@ -32,7 +33,7 @@ from streams.registry.schemas import (
     SchemaText,
     TopicPart,
     extra,
-    name_of,
+    named,
 )
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 from streams.schemas.avro_evolution import complaints, is_transitive
@@ -54,8 +55,7 @@ REFUSED_S = 5.0
 MOST_REFUSALS = 1000
 MOCK = "mock://"
 _REFUSED_LOGIN = (401, 403)
-_NOT_FOUND = 404
-_INCOMPATIBLE = 409
+_NOT_FOUND, _INCOMPATIBLE = 404, 409
 _LATER = (407, 408, 425, 429)
 
 _CLIENTS: dict[tuple[int, type[RegistryClient], tuple[tuple[str, Any], ...]], RegistryClient] = {}
@@ -78,10 +78,6 @@ def _close_clients() -> None:
     for (process, *_), client in list(_CLIENTS.items()):
         if process == os.getpid():
             client.close()
-
-
-class NotInRegistry(SchemaError):
-    """Raised where a registry answers that it has no such schema, subject or version."""
 
 
 class RegistryClient:
@@ -114,7 +110,7 @@ class RegistryClient:
         if found is None:
             is_id, client = isinstance(known_as, int), self._client
             ask: Callable[[Any], Any] = client.get_schema if is_id else client.get_schema_by_guid
-            schema = self._ask(name_of(known_as), lambda: _text_of(ask(known_as)))
+            schema = self._ask(named(known_as), lambda: _text_of(ask(known_as)))
             found = Registered(schema, known_as) if isinstance(known_as, int) else Registered(schema, -1, known_as)
             self._known[known_as] = found
         return found
@@ -162,17 +158,15 @@ class RegistryClient:
 
     def texts_behind(self, schema: SchemaText) -> Iterator[str]:
         """Yields the texts of all schemas that one needs, each behind those that it needs itself."""
-        seen: set[tuple[str, int]] = set()
+        return self._texts_behind(schema, set())
 
-        def walk(references: tuple[SchemaReference, ...]) -> Iterator[str]:
-            for _, subject, version in references:
-                if (subject, version) not in seen:
-                    seen.add((subject, version))
-                    found = self.version(subject, version).schema
-                    yield from walk(found.references)
-                    yield found.text
-
-        return walk(schema.references)
+    def _texts_behind(self, schema: SchemaText, seen: set[tuple[str, int]]) -> Iterator[str]:
+        for _, subject, version in schema.references:
+            if (subject, version) not in seen:
+                seen.add((subject, version))
+                found = self.version(subject, version).schema
+                yield from self._texts_behind(found, seen)
+                yield found.text
 
     def associated(self, place: TopicPart) -> str | None:
         """Returns the subject that the registry has for a topic; ``None`` if it has none, or knows no associations."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from streams.registry.bound import Read, SchemaFormat, Subject, Write
-from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText, json_text
+from streams.registry.schemas import JSON, SchemaError, SchemaReference, SchemaText, json_text
 from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
 
@@ -19,11 +19,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
 class JsonSchemaFormat(SchemaFormat):
-    """The JSON of one serde.
-
-    :param model: the class of the values; ``None`` for what JSON has.
-    :param schema: the schema: JSON, or a dict; ``None`` makes one from the model.
-    """
+    """The JSON of one serde, with the arguments of `JsonSchema`."""
 
     kind = JSON
 
@@ -60,6 +56,6 @@ class JsonSchemaFormat(SchemaFormat):
         serialize = self._serde.bind("", is_key=is_key).serialize
         return lambda value: prefix + serialize(value)
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
+    def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
         deserialize = self._serde.deserialize
         return lambda data: deserialize(data[start:])

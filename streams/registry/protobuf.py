@@ -12,7 +12,7 @@ from processor_api.errors import ConfigError
 from processor_api.forms.json_values import json_of
 from processor_api.texts import repr_of
 from streams.registry.bound import Read, SchemaFormat, Subject, Write
-from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaReference, SchemaText, extra
+from streams.registry.schemas import PROTOBUF, SchemaError, SchemaReference, SchemaText, extra
 
 with extra("which reads and writes its messages"):
     from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -102,9 +102,9 @@ class ProtobufFormat(SchemaFormat):
 
         return write
 
-    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
+    def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
         parse, wanted = self.model.FromString, self._name
-        names = {written_index(place): name for place, name in _places(registered.schema.text)}
+        names = {written_index(place): name for place, name in _places(schema.text)}
         if b"\x00" in names:
             names[b"\x02\x00"] = names[b"\x00"]  # the same place, as it would stand there by the rule
         usual = next((index for index, name in names.items() if name == wanted), None)

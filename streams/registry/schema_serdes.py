@@ -14,7 +14,7 @@ from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AvroType as AvroType
 from streams.registry.bound import ID_MAGIC, ID_SIZE, BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import AVRO, JSON, SchemaError, SchemaReference, TopicPart
+from streams.registry.schemas import AVRO, JSON, NotInRegistry, SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import DEFAULTS, OF_SERDES, read_settings
 
 T = TypeVar("T")
@@ -238,8 +238,6 @@ class DetectedSerde(Serde[Any]):
         return (Serdes.BYTES if isinstance(value, bytes) else self._serdes[AVRO]).to_json(value)
 
     def from_json(self, given: Any) -> Any:
-        from streams.registry.client import NotInRegistry
-
         try:
             return self._latest().from_json(given)
         except NotInRegistry:

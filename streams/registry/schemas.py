@@ -33,6 +33,10 @@ class SchemaError(ValueError):
     """A record that its schema, or the registry, does not let through; the text names subject, id or field."""
 
 
+class NotInRegistry(SchemaError):
+    """Raised where a registry answers that it has no such schema, subject or version."""
+
+
 class SchemaReference(NamedTuple):
     """A schema that another one uses: under which name it does, and where it is registered."""
 
@@ -74,7 +78,7 @@ class Registered(NamedTuple):
     subject: str | None = None
 
 
-def name_of(schema_id: int | str) -> str:
+def named(schema_id: int | str) -> str:
     """Returns what messages call the schema with an id, or with a GUID, which is a text."""
     return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
 

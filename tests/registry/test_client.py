@@ -15,8 +15,8 @@ from processor_api.errors import UnreachableError
 from registry_server import RegistryServer
 from streams import Avro, ConfigError, SchemaRegistry
 from streams.outages import GoesBack, patient
-from streams.registry.client import MOST_REFUSALS, REFUSED_S, NotInRegistry, RegistryAway, RegistryClient
-from streams.registry.schemas import SchemaError, SchemaText
+from streams.registry.client import MOST_REFUSALS, REFUSED_S, RegistryClient
+from streams.registry.schemas import NotInRegistry, RegistryAway, SchemaError, SchemaText
 
 SCHEMA = SchemaText('"string"')
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from registry_server import RegistryServer
-from streams.registry.client import NotInRegistry, RegistryAway, RegistryClient
-from streams.registry.schemas import Registered, SchemaError, SchemaText, TopicPart
+from streams.registry.client import RegistryClient
+from streams.registry.schemas import NotInRegistry, Registered, RegistryAway, SchemaError, SchemaText, TopicPart
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("confluent_answers.json").read_text())["cases"]
 ERRORS = {one.__name__: one for one in (NotInRegistry, RegistryAway, SchemaError)}

@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from streams import Avro, JsonSchema, SchemaRegistry, StreamsBuilder, TopologyTestDriver
-from streams.registry.client import NotInRegistry
-from streams.registry.schemas import SchemaError
+from streams.registry.schemas import NotInRegistry, SchemaError
 
 
 @dataclass

@@ -27,6 +27,7 @@ from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
 from streams.cli.settings_options import add_settings_options
 from streams.kafka.producing.zero_timestamps import as_written
+from streams.kafka.topics.left_behind import CHANGELOG
 from streams.serdes.values import as_text
 
 if TYPE_CHECKING:
@@ -176,10 +177,6 @@ def _condition(text: str) -> _Condition:
 
 
 # ------------------------------------------------------------------ printing
-
-
-CHANGELOG = "-changelog"
-"""The end of the names of topics whose records may have another timestamp than they were written with."""
 
 
 class _ConsumedOutput:

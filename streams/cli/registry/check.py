@@ -20,6 +20,7 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
+from streams.kafka.topics.left_behind import CHANGELOG
 from streams.schemas.avro_evolution import LEVELS, complaints, is_transitive
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def _finding(subject: Subject, level: str | None) -> Finding:
 
 
 def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Finding:
-    from streams.registry.client import NotInRegistry
-    from streams.registry.schemas import AVRO
+    from streams.registry.schemas import AVRO, NotInRegistry
 
     client = subject.client
     what = name = subject.of(schema)
@@ -189,8 +189,6 @@ def _against_latest(subject: Subject, latest: Registered) -> Finding:
 
 def _other_keys(subject: Subject, what: str) -> Finding:
     """Returns the finding of keys with a new version: it has an id of its own, which is a part of their bytes."""
-    from streams.registry.bound import CHANGELOG
-
     text = (
         f"{subject.name} would be a new version, with an id of its own and so other bytes of equal keys: keep a version"
         " that is registered, by schema= or use_latest_version=True"
