@@ -324,9 +324,10 @@ class TrialClient(RegistryClient):
     def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
         super().__init__(settings, clock)
         self._by_schema: dict[SchemaText, Registered] = {}
+        self._local = _LOCAL.setdefault(self.url, [])
 
     def by_id(self, known_as: int | str) -> Registered:
-        return _here(lambda one: known_as in (one.id, one.guid)) or super().by_id(known_as)
+        return self._here(lambda one: known_as in (one.id, one.guid)) or super().by_id(known_as)
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
         """Returns a schema as the registry has it in a subject, otherwise with the id that it is known to have in
@@ -337,39 +338,38 @@ class TrialClient(RegistryClient):
         except SchemaError:  # also one that cannot be looked up, as it refers to a schema of this process
             self._refusals.clear()  # the application itself may register it at any moment
         with _local_lock:
-            here = _here(lambda one: (one.subject, one.schema) == (subject, schema))
+            here = self._here(lambda one: (one.subject, one.schema) == (subject, schema))
             if here is None:
-                count = len(_local)
+                count = len(self._local)
                 new = Registered(schema, _HIGHEST_ID - count, str(uuid.uuid4()))
-                same = self._by_schema.get(schema) or _here(lambda one: one.schema == schema) or new
+                same = self._by_schema.get(schema) or self._here(lambda one: one.schema == schema) or new
                 here = same._replace(version=_FIRST_VERSION + count, subject=subject)
-                _local.append(here)
+                self._local.append(here)
         return here
 
     def latest(self, subject: str) -> Registered:
         try:
             return super().latest(subject)
         except NotInRegistry:
-            if (found := _here(lambda one: one.subject == subject)) is not None:
+            if (found := self._here(lambda one: one.subject == subject)) is not None:
                 return found
             raise
 
     def version(self, subject: str, version: int) -> Registered:
-        found = _here(lambda one: (one.subject, one.version) == (subject, version))
+        found = self._here(lambda one: (one.subject, one.version) == (subject, version))
         return found or super().version(subject, version)
 
+    def _here(self, is_wanted: Callable[[Registered], bool]) -> Registered | None:
+        """Returns the last schema of this process that is wanted."""
+        return next(filter(is_wanted, reversed(tuple(self._local))), None)
 
-_local: list[Registered] = []
-"""The schemas of trials of this process, in the order in which they were needed."""
+
+_LOCAL: dict[str, list[Registered]] = {}
+"""The schemas of trials of this process, in the order in which they were needed, by the URL of the registry."""
 _local_lock = threading.Lock()
 _HIGHEST_ID = (1 << 32) - 1
 """Registries count up from 1; ids of this process count down."""
 _FIRST_VERSION = 1 << 30
-
-
-def _here(is_wanted: Callable[[Registered], bool]) -> Registered | None:
-    """Returns the last schema of this process that is wanted."""
-    return next(filter(is_wanted, reversed(tuple(_local))), None)
 
 
 def _made(settings: Mapping[str, Any]) -> tuple[SchemaRegistryClient, dict[SchemaText, Registered] | None]:

@@ -65,6 +65,23 @@ def test_any_other_schema_gets_an_id_of_the_process(server: KeptRegistry, ids: s
     assert list(server.subjects) == ["orders-value"]
 
 
+@dataclass(frozen=True)
+class Place:
+    city: str
+
+
+def test_an_id_of_one_registry_is_none_of_another_in_a_trial(server: KeptRegistry) -> None:
+    """A schema of a new subject kept its id for all registries of the process, which have others under that id."""
+    with KeptRegistry([]) as other:
+        places, orders = SchemaRegistry(other.url), SchemaRegistry(server.url)
+        Avro(Place, registry=places).bind("places", is_key=False).serialize(Place("Rome"))
+        data = Avro(Order, registry=orders).bind("orders", is_key=False).serialize(Order("ann"))
+        with trial("a test"):
+            for topic in ("places", "places-2"):
+                Avro(Place, registry=places).bind(topic, is_key=False).serialize(Place("Rome"))
+            assert Avro(Order, registry=orders).bind("orders", is_key=False).deserialize(data) == Order("ann")
+
+
 def test_a_schema_has_one_id_in_all_subjects_of_a_trial(server: KeptRegistry) -> None:
     """Keys of a table and of the repartition topic that is joined with it stood in other partitions."""
     registry = SchemaRegistry(server.url)
