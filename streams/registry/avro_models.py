@@ -272,8 +272,7 @@ def _without_annotations(given: Any) -> tuple[Any, tuple[Any, ...]]:
     while typing.get_origin(given) is Annotated or isinstance(given, typing.NewType):
         if isinstance(given, typing.NewType):
             given = given.__supertype__
-            continue
-        arguments = typing.get_args(given)
-        given, extras = arguments[0], arguments[1:] + extras
+        else:
+            given, extras = given.__origin__, given.__metadata__ + extras
     # What pydantic's Field says of a dataclass is in a list of its own.
     return given, tuple(one for extra in extras for one in (extra, *getattr(extra, "metadata", ())))

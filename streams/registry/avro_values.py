@@ -305,10 +305,8 @@ class Forms:
         order = sorted(forms, key=lambda form: form.branch == "float")  # a double keeps all of a number
         by_name = {form.branch: form for form in forms}
         by_short = {short(form.branch): form for form in reversed(forms)}
-        by_kind: dict[type, list[Form]] = {}
-        for form in order:
-            for kind in form.kinds:
-                by_kind.setdefault(kind, []).append(form)
+        kinds = frozenset[type]().union(*(form.kinds for form in forms))
+        by_kind = {kind: [form for form in order if kind in form.kinds] for kind in kinds}
         nullable = "null" in by_name
         others = [form for form in order if form.branch != "null"]
 
@@ -341,7 +339,6 @@ class Forms:
             raise _no(f"one of {', '.join(short(form.branch) for form in forms)}", value)
 
         only, is_optional = others[0] if others else order[0], nullable and len(others) == 1
-        kinds = frozenset[type]().union(*(form.kinds for form in forms))
         as_is = type(None) if nullable and not self._thorough else None
         return Form("union", write_optional if is_optional else write, kinds, as_is)
 
