@@ -256,7 +256,7 @@ class AvroFormat(SchemaFormat):
             is_generic = self.own is None and kind_of(schema.root) in RECORDS
             return partial(GenericRecord, schema=text) if is_generic else None
         if not self._is_plain(schema):
-            return validator_of(self.model)
+            return self.of_plain
         if self._root is None:
             return None
         kind = self._root.kind

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
 from processor_api.clock import SystemClock
@@ -51,7 +51,7 @@ class SchemaFormat(ABC):
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        """The class of the values; ``None`` for what the format has without one."""
+        """The type of the values, as pydantic knows it; ``None`` for what the format has without one."""
 
     @abstractmethod
     def record_name(self, schema: SchemaText) -> str:
@@ -111,11 +111,12 @@ class SchemaFormat(ABC):
         """Returns the format that reads data as they were written; ``None`` if they are bytes without the class."""
         return type(self)(None)
 
-    def of_plain(self, plain: Any) -> Any:
-        """Returns the object that a value without the model stands for."""
+    @cached_property
+    def of_plain(self) -> Callable[[Any], Any]:
+        """The function from a value without the model to the object that it stands for."""
         from streams.serdes.pydantic_model import validator_of
 
-        return plain if self.model is None else validator_of(self.model)(plain)
+        return validator_of(self.model) if self.model is not None else lambda plain: plain
 
 
 class BoundSerde(Serde[Any]):

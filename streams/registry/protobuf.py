@@ -42,10 +42,12 @@ class ProtobufFormat(SchemaFormat):
     has_frame = True
 
     def __init__(self, model: Any) -> None:
-        if not isinstance(model, type) or not issubclass(model, Message):
+        is_message_class = isinstance(model, type) and issubclass(model, Message)
+        if not is_message_class:
             raise ConfigError(f"Protobuf takes a class that protoc has generated, got {repr_of(model)}")
-        super().__init__(model)
-        self._descriptor: Descriptor = self.model.DESCRIPTOR
+        super().__init__(None)
+        self._model: Any = model
+        self._descriptor: Descriptor = self._model.DESCRIPTOR
         self._file: FileDescriptor = self._descriptor.file
         self._name = str(self._descriptor.full_name).removeprefix(f"{self._file.package}.")
         """The name of the message without the package."""
@@ -70,15 +72,12 @@ class ProtobufFormat(SchemaFormat):
     def without_model(self) -> None:
         return None
 
-    def of_plain(self, plain: Any) -> Any:
-        return plain
-
     def unequal(self, schema: SchemaText, client: RegistryClient | None) -> str | None:
         found = _map_in(self._descriptor, "the key", frozenset())
         return None if found is None else f"{found} is a map, whose entries have no order"
 
     def from_json(self, value: Any, subject: Subject) -> Any:
-        return ParseDict(json_of(value, _leaf_of_json), self.model())
+        return ParseDict(json_of(value, _leaf_of_json), self._model())
 
     def to_json(self, value: Any, subject: Subject) -> Any:
         try:
@@ -92,7 +91,7 @@ class ProtobufFormat(SchemaFormat):
         return written_index(places[self._name])
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
-        model: Any = self.model
+        model: Any = self._model
 
         def write(value: Any) -> bytes:
             if not isinstance(value, model):
@@ -103,7 +102,7 @@ class ProtobufFormat(SchemaFormat):
         return write
 
     def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
-        parse, wanted = self.model.FromString, self._name
+        parse, wanted = self._model.FromString, self._name
         names = {written_index(place): name for place, name in _places(schema.text)}
         if b"\x00" in names:
             names[b"\x02\x00"] = names[b"\x00"]  # the same place, as it would stand there by the rule

@@ -254,6 +254,9 @@ class DetectedSerde(Serde[Any]):
             return data
         try:
             kind = self._registry.client.by_id(int.from_bytes(data[1:ID_SIZE], "big")).schema.kind
+        except NotInRegistry:
+            return data
+        try:
             return self._serdes[kind].deserialize(data) if kind in self._serdes else data
         except SchemaError:  # a number, for instance, whose first bytes are like an id
             return data
