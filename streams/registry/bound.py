@@ -269,8 +269,8 @@ class Subject:
         return f"{self.place.topic}-{self.place.part}"
 
     def of(self, schema: SchemaText | None) -> str:
-        """Returns the subject of a schema; raises `SchemaError` if that has the name of its record, and there is no
-        schema, as for the latest of a subject."""
+        """Returns the subject of a schema; raises `SchemaError` if the subject has the name of the record, and the
+        schema is not known yet, as the latest of a subject."""
         of_all = self.settings["subject.name.strategy"]
         strategy = self.settings.get(f"{self.place.part}.subject.name.strategy", of_all)
         if strategy == ASSOCIATED:

@@ -141,7 +141,7 @@ class RegistryClient:
     def _in_subject(
         self, what: str, subject: str, call: Callable[[], Any], schema: SchemaText | None = None
     ) -> Registered:
-        """Returns the answer of a call about a schema in a subject: that which is given, or else that in the answer."""
+        """Returns what a call answers about a schema in a subject: the one that is given, or the one in the answer."""
 
         def ask() -> Registered:
             answer = call()
