@@ -7,7 +7,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from streams.cli.command_parser import add_with_examples
 from streams.cli.dead_letters import letters
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, counted_were, say
+from streams.kafka.producing.transactions import transaction
 from streams.kafka.topics.application import Use, application_topics
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class _Replay:
 
     def _commit(self, batch: list[letters.DeadLetter]) -> None:
         """Sends letters, and commits what was sent up to now, in one transaction."""
-        with self._transaction():
+        with transaction(self._producer):
             for letter in batch:
                 self._send(letter)
             self._producer.flush()
@@ -255,20 +255,7 @@ class _Replay:
                     " letters between them first"
                 ) from error
             self._producer.send_offsets(offsets, self._consumer.group_metadata())
-            self._producer.commit_transaction()
         self.done.topics.update(letter.topic for letter in batch)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._producer.begin_transaction()
-        try:
-            yield
-        except BaseException:
-            try:
-                self._producer.abort_transaction()
-            except StreamsError:  # the broker ends it after its time-out
-                pass
-            raise
 
     def _send(self, letter: letters.DeadLetter) -> None:
         headers: HeaderList = [*letter.headers, (letters.REPLAYS, str(letter.replays + 1).encode())]

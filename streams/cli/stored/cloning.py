@@ -31,6 +31,7 @@ from streams.kafka.offset_metadata import CLONE, TopicPartitionMetadata, changel
 from streams.kafka.own_names import copy_group, former_copy_group
 from streams.kafka.ports import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer
 from streams.kafka.producing.deliveries import not_delivered
+from streams.kafka.producing.transactions import transaction
 from streams.kafka.producing.zero_timestamps import with_time
 from streams.kafka.record_ranges import read_ranges
 from streams.kafka.topics.internal import check_existing_topics, internal_topics
@@ -627,8 +628,7 @@ class Clone:
                 place = (None, None) if message is None else (message.topic(), message.partition())
                 refused.append(not_delivered(error, *place))
 
-        producer.begin_transaction()
-        try:
+        with transaction(producer):
             for message in batch:
                 self._send(producer, message, delivered, changelogs=changelogs)
             producer.flush()
@@ -636,13 +636,6 @@ class Clone:
                 raise refused[0]
             offsets = {one.source: self._noted(one, offset) for one, offset in reached.items()}
             producer.send_offsets(offsets, self._progress.group_metadata())
-            producer.commit_transaction()
-        except BaseException:
-            try:
-                producer.abort_transaction()
-            except StreamsError:  # the next call ends it, or the broker does after its time-out
-                pass
-            raise
         self._known.update({one: self._known[one]._replace(offset=offset) for one, offset in reached.items()})
 
     def _send(self, producer: Producer, message: Any, delivered: Any, *, changelogs: bool) -> None:

@@ -46,9 +46,18 @@ class Cluster:
         self.reader: Consumer = self._reader("reader")
         """Reads committed records and the offsets of the application's group; it is no member of it."""
 
-    def _reader(self, name: str) -> Consumer:
+    def _reader(self, name: str, **more: Any) -> Consumer:
         settings = client_configs.restore_consumer(self.config, f"{self.client_id}-{name}")
-        return self._clients.consumer({**settings, "isolation.level": "read_committed"})
+        return self._clients.consumer({**settings, "isolation.level": "read_committed", **more})
+
+    @contextmanager
+    def offsets_of(self, group: str) -> Iterator[Consumer]:
+        """Makes a consumer that has the offsets of another group, of which it is no member, and closes it."""
+        found = self._reader("offsets", **{"group.id": group})
+        try:
+            yield found
+        finally:
+            found.close()
 
     @contextmanager
     def reading(self) -> Iterator[Consumer]:
@@ -60,11 +69,11 @@ class Cluster:
             reader.close()
 
     @contextmanager
-    def producing(self, topics: Collection[str], *, transactional: bool = False) -> Iterator[Producer]:
-        """Makes an idempotent producer for some topics, transactional if asked for."""
+    def producing(self, topics: Collection[str], *, transactional_id: str | None = None) -> Iterator[Producer]:
+        """Makes an idempotent producer for some topics, transactional if it gets an id for that."""
         settings = limited(client_configs.producer(self.config, f"{self.client_id}-producer"), self.admin, topics)
-        if transactional:
-            settings["transactional.id"] = publishing_id(self.config.application_id)
+        if transactional_id is not None:
+            settings["transactional.id"] = transactional_id
             settings["transaction.timeout.ms"] = TRANSACTION_MS
         producer = self._clients.producer(settings)
         try:

@@ -7,14 +7,13 @@ from itertools import islice
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
+from streams.kafka.own_names import publishing_id
 from streams.kafka.ports import OffsetAndMetadata
 from streams.spark.errors import BackfillMismatchError
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import FinishedRun, RunRow
 from streams.spark.handover.plan import HandoverPlan
-from streams.spark.handover.rows import Sender
-
-CHUNK_ROWS = 50_000
+from streams.spark.handover.rows import send_numbered
 
 
 class OutputPublisher:
@@ -81,21 +80,14 @@ class OutputPublisher:
         if not self._topics:
             return {}
         rows = islice(self._rows(), done, None)
-        with self._cluster.producing(self._topics, transactional=True) as producer:
+        id_ = publishing_id(self._cluster.config.application_id)
+        with self._cluster.producing(self._topics, transactional_id=id_) as producer:
             producer.init_transactions()
-            while chunk := list(islice(rows, CHUNK_ROWS)):
-                done += len(chunk)
-                producer.begin_transaction()
-                try:
-                    for topic in self._topics:
-                        sender = Sender(producer, topic)
-                        sender.send(row for name, row in chunk if name == topic)
-                        sender.finish()
-                    producer.send_offsets(self.notes(done), self._cluster.reader.group_metadata())
-                    producer.commit_transaction()
-                except BaseException:
-                    producer.abort_transaction()
-                    raise
+
+            def commit(number: int) -> None:
+                producer.send_offsets(self.notes(number), self._cluster.reader.group_metadata())
+
+            send_numbered(producer, rows, done, commit)
         return self.counts()
 
     def _rows(self) -> Iterator[tuple[str, RunRow]]:

@@ -16,12 +16,15 @@ from state.registry.kinds import kind_of
 from state.windowed.segments import Retention
 from streams.kafka.ports import Consumer, Producer
 from streams.kafka.producing.deliveries import not_delivered
+from streams.kafka.producing.transactions import transaction
 from streams.kafka.record_ranges import read_ranges
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import PlannedChangelog
 
 MASK = (1 << 64) - 1
 POLL_ROWS = 10_000
+CHUNK_ROWS, CHUNK_BYTES = 50_000, 16 << 20
+"""The most rows, and bytes of keys and values, of one transaction."""
 
 
 @dataclass
@@ -126,6 +129,42 @@ class Sender:
     def _check(self) -> None:
         if self._failed is not None:
             raise self._failed
+
+
+def send_numbered(
+    producer: Producer, rows: Iterator[tuple[str, RunRow]], done: int, commit: Callable[[int], None]
+) -> int:
+    """Sends rows in transactions, each of which also commits how many rows have been sent. So each row is sent once: a
+    call after a kill continues after the last committed number. Returns that of the last row.
+
+    :param producer: a transactional producer, which nothing else uses in the meantime.
+    :param rows: topics and rows, without those that were sent before; they have the same order in each call.
+    :param done: the number of rows that were sent before.
+    :param commit: adds a number of rows to the open transaction.
+    """
+    for chunk in _chunks(rows):
+        done += len(chunk)
+        with transaction(producer):
+            for topic in dict.fromkeys(name for name, _ in chunk):
+                sender = Sender(producer, topic)
+                sender.send(row for name, row in chunk if name == topic)
+                sender.finish()
+            commit(done)
+    return done
+
+
+def _chunks(rows: Iterator[tuple[str, RunRow]]) -> Iterator[list[tuple[str, RunRow]]]:
+    """Yields the rows of each transaction."""
+    chunk: list[tuple[str, RunRow]] = []
+    size = 0
+    for one in rows:
+        chunk.append(one)
+        size += len(one[1].key or b"") + len(one[1].value or b"")
+        if len(chunk) >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def sums_in_kafka(
