@@ -21,7 +21,7 @@ from collections.abc import Collection
 
 MARK = "~"
 """The character that application ids refuse, and groups and transactional ids may have."""
-_COPY, _REPLAY = "clone", "dlq-replay"
+_COPY, _REPLAY, _CORRECTIONS = "clone", "dlq-replay", "corrections"
 _TASKS, _SHADOW = "tasks", "shadow"
 _CONTROL_TOPIC = re.compile(rf"(?P<id>.+)-\d+-{_TASKS}")
 _JAVA_THREAD = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+"
@@ -52,6 +52,15 @@ def upgrade_group(application_id: str) -> str:
 def publishing_id(application_id: str) -> str:
     """Returns the transactional id with which outputs of a backfill are published (`streams spark bootstrap`)."""
     return f"{application_id}{MARK}bootstrap"
+
+
+def corrections_group(application_id: str, id_: str) -> str:
+    """Returns the group that keeps how many records of some corrections are published, which is also the transactional
+    id that publishes them (`streams spark publish`).
+
+    :param id_: the identity of the records.
+    """
+    return f"{application_id}{MARK}{_CORRECTIONS}-{id_}"
 
 
 def former_copy_group(application_id: str) -> str:

@@ -675,7 +675,7 @@ def to_named_topic() -> StreamsBuilder:
 def test_a_topic_named_by_a_function_is_an_output_unless_it_is_read_again(spark: Any, tmp_path: Path) -> None:
     rows = [Row(b"a", b"x", 1), Row(b"a", b"y", 2), Row(b"a", b"x", 3)]
     result = backfill(spark, tmp_path, to_named_topic, rows, partitions={"events": 1}).run()
-    assert [row.partition for row in result.output("out-x").collect()] == [-1, -1]
+    assert [row.partition for row in result.output("out-x").collect()] == [None, None]
     assert result.output("out-y").count() == 1
     options = {"partitions": {"events": 1}, "run_dir": tmp_path / "again"}
     with pytest.raises(UnsupportedForBackfill, match="which the topology reads again"):

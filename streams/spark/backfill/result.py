@@ -24,9 +24,13 @@ from streams.spark.position import Position, end_of_run
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.runs.run_directory import RunDirectory, files_of
 from streams.spark.sources.lake_tables import write_delta, write_iceberg
+from streams.spark.sources.offsets import ClusterConfig, cluster_settings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from streams.spark.corrections.report import CorrectionsReport
 
 
 @dataclass(frozen=True)
@@ -165,8 +169,9 @@ class BackfillResult:
         """Returns the records that the topology wrote to a topic: columns ``partition``, ``upstream``, ``seq``,
         ``key``, ``value``, ``timestamp``, ``headers``.
 
-        Within a partition of the topic the records of one task (``upstream``) are in the order of ``seq``. Without
-        serdes keys and values are bytes.
+        Within a partition of the topic the records of one task (``upstream``) are in the order of ``seq``. The
+        partition is null if the number of the topic's partitions is not known. Without serdes keys and values are
+        bytes. :func:`streams.spark.write_topic` takes the frame as it is.
 
         :param key: reads the keys, as in :func:`streams.spark.read_topic`.
         :param value: the same for the values.
@@ -264,6 +269,49 @@ class BackfillResult:
         values = [name for name in ("value", "timestamp", "valid_to") if name in own.columns]
         keys = ("partition", *layout.key_columns)
         return diff_tables(own, live, keys=keys, values=values, names=names)
+
+    def publish_corrections(
+        self,
+        store: str,
+        rows: DataFrame | pa.Table | None,
+        config: ClusterConfig,
+        *,
+        topic: str | None = None,
+        dry_run: bool = True,
+        positions: str = "check",
+    ) -> CorrectionsReport:
+        """Writes the corrected values of a live table to its topic, each record once; only a dry run by default.
+
+        The rows of :meth:`diff`, all of them or some, become records as the sink of the table writes them: with its
+        serdes and partitioner, keys in windows among them. A record has the time of the corrected row. A key that only
+        the live table has gets a null value, and the time of the live row.
+
+        Rows with the columns ``key`` and ``value`` are records as the topic has them, a null value deletes the key.
+        They may have a ``timestamp`` (without one, the time of the call) and ``headers``. Give them where the topology
+        converts the table's rows before the sink. Without Spark they are a table of Arrow.
+
+        The records are kept in the run directory and sent in transactions. A call that was killed is continued by the
+        next call with the same rows, or with ``None``; a repeated call after success writes nothing.
+
+        :param store: the table that is corrected.
+        :param rows: the rows to publish; ``None`` continues with those that an earlier call did not complete.
+        :param config: the configuration of the live application, or the address of its brokers; its application id is
+            that of the backfill unless it has another one.
+        :param topic: the topic to write to; by default the only one that the table is written to directly.
+        :param dry_run: whether to write nothing, and to return what would be written.
+        :param positions: ``"check"`` rejects corrections if the application has processed other records than the
+            result; ``"ignore"`` publishes them, so that they may replace later values.
+        :returns: how many records there are, how many are tombstones, and how many this call wrote.
+        :raises PositionError: if the application has processed other records than the result.
+        :raises UnknownPartitionCount: if the topic does not exist.
+        :raises RunDirConflict: if another call publishes corrections of this result, or has begun with other rows.
+        :raises SparkBridgeError: if no topic or several could be meant, or the topic has other rows than the table.
+        """
+        from streams.spark.corrections.publish import CorrectedTable, publish_corrections
+
+        table = CorrectedTable(store, self._directory, self._topology, self._config)
+        settings = cluster_settings(config, self.application_id)
+        return publish_corrections(table, rows, settings, topic=topic, dry_run=dry_run, positions=positions)
 
     def changelog_rows(self, store: str) -> Any:
         """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,

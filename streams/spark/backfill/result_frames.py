@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Serdes = tuple[SerdeLike[Any] | None, SerdeLike[Any] | None]
+ANY = -1
+"""The partition of a record whose topic has an unknown number of partitions: it is null in a frame."""
 _PATTERN, _ESCAPED = re.compile(r"([\[\]{}*?\\])"), r"\\\1"
 OUTPUT = ("partition", "upstream", "seq", "key", "value", "timestamp", "headers")
 STATE = ("partition", "seq", "key", "value", "ts", "headers")
@@ -74,8 +76,11 @@ class SparkFrames:
         rows = read_rows(self._spark, files)
         if topic is not None:
             rows = rows.where(functions.col("topic") == topic)
-        time = functions.timestamp_millis(functions.col("ts")).alias("timestamp")
-        return rows.select(*(time if name == "timestamp" else name for name in columns))
+        made = {
+            "timestamp": functions.timestamp_millis(functions.col("ts")).alias("timestamp"),
+            "partition": functions.nullif(functions.col("partition"), functions.lit(ANY)).alias("partition"),
+        }
+        return rows.select(*(made.get(name, functions.col(name)) for name in columns))
 
     def decoded(self, rows: DataFrame, topic: str, serdes: Serdes) -> DataFrame:
         columns = _columns(topic, serdes)
@@ -109,6 +114,9 @@ class ArrowFrames:
     def rows(self, files: Sequence[str], columns: Sequence[str], topic: str | None = None) -> pa.Table:
         rows = pa.concat_tables([COLUMNS.empty_table(), *(_table(path, topic) for path in files)])
         time = rows.column("ts").cast(pa.timestamp("ms", "UTC")).cast(TIME_TYPE)
+        places = rows.column("partition")
+        places = pc.if_else(pc.equal(places, ANY), pa.scalar(None, places.type), places)
+        rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", places)
         return rows.append_column("timestamp", time).select(list(columns))
 
     def decoded(self, rows: pa.Table, topic: str, serdes: Serdes) -> pa.Table:

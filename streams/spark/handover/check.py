@@ -76,12 +76,16 @@ def progress_beside(
         plan = plan_handover(cluster, topology_of(topology, cluster.config), run.application_id)
         places = [place for place in plan.sources if has_offsets(run.run, place.topic)]
         committed, begins = cluster.reader.committed(places), cluster.reader.beginning_offsets(places)
+        ends = cluster.reader.end_offsets(places)
         found = []
         for place in places:
             ended = run.position.read_to(place)
             offset = committed[place].offset if place in committed else None
             low, high = sorted((max(ended, begins[place]), max(offset or 0, begins[place])))
-            if low < high and next(read_ranges(cluster.reader, {place: (low, high)}), None) is not None:
+            if low >= high:
+                continue
+            # Records behind the end of the partition would be waited for: they were never there, or of another topic.
+            if high > ends[place] or next(read_ranges(cluster.reader, {place: (low, high)}), None) is not None:
                 found.append((place, ended, offset))
         return found
 

@@ -54,7 +54,7 @@ class FinishedTask:
         """
         for name in self.state_files:
             if "kind=state/" in name:
-                yield from _read(self.directory / name, changelog, self.partition)
+                yield from rows_in(self.directory / name, changelog, self.partition)
 
     def records(self, topic: str) -> Iterator[RunRow]:
         """Yields the records of a sink's topic in the files that are listed with the task.
@@ -63,7 +63,7 @@ class FinishedTask:
         """
         for name in self.files:
             if "kind=record/" in name:
-                yield from _read(self.directory / name, topic, None)
+                yield from rows_in(self.directory / name, topic, None)
 
 
 class FinishedRun:
@@ -152,7 +152,7 @@ def _read_json(path: Path) -> Any:
         raise BackfillMismatchError(f"{str(path)!r} cannot be read: {error}. Run the backfill again") from error
 
 
-def _read(path: Path, topic: str, partition: int | None) -> Iterator[RunRow]:
+def rows_in(path: Path, topic: str, partition: int | None) -> Iterator[RunRow]:
     """Yields the rows of a topic in a file, of one partition if it is given.
 
     Row groups without any are passed over by the file's statistics.

@@ -12,6 +12,7 @@
     globals/tables/kind=table-0/p0-a9.sst       the same of one family, where it is large: a table file of RocksDB
     stage=0/_DONE.json                          its tasks with their files; the stage is complete when it is there
     position.json                               where the result stands in its inputs; the run is complete then
+    corrections/...                             records that correct a live table (streams/spark/corrections)
 
 A task writes below ``_attempts``, which Spark and readers of Parquet leave out; the driver moves the files of the
 attempts that Spark counted when all tasks are done. So a file of an attempt that failed is never read.
@@ -42,6 +43,7 @@ RUN = "run.json"
 POSITION = "position.json"
 GLOBALS = "globals"
 INITIAL = "initial"
+CORRECTIONS = "corrections"
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -207,6 +209,10 @@ class RunDirectory:
         """Returns the directory of the rows that stores begin with, if they are given as DataFrames."""
         return self.path / INITIAL
 
+    def corrections_path(self) -> Path:
+        """Returns the directory of the records that correct a live table."""
+        return self.path / CORRECTIONS
+
     def attempts_path(self, directory: Path) -> Path:
         """Returns the directory below which the tasks of this run write."""
         return directory / ATTEMPTS / self.run_id
@@ -290,7 +296,7 @@ class RunDirectory:
         for name in (POSITION, RUN):
             (self.path / name).unlink(missing_ok=True)
         for path in self.path.iterdir():
-            if path.name.startswith("stage=") or path.name in (GLOBALS, INITIAL):
+            if path.name.startswith("stage=") or path.name in (GLOBALS, INITIAL, CORRECTIONS):
                 shutil.rmtree(path)
 
     def _write(self, path: Path, text: str) -> None:

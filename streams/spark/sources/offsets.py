@@ -177,13 +177,16 @@ def check_ranges(config: ClusterConfig, offsets: OffsetRanges) -> None:
             _check_within(place, each.end, low[place], high[place])
 
 
-def cluster_settings(config: ClusterConfig) -> StreamsConfig:
-    """Returns the configuration; one without an application gets the id ``streams-spark``, which no call writes to."""
+def cluster_settings(config: ClusterConfig, application_id: str = "streams-spark") -> StreamsConfig:
+    """Returns the configuration.
+
+    :param application_id: that of a configuration without one; no call writes to ``streams-spark``.
+    """
     if isinstance(config, StreamsConfig):
         return config
     given = {"bootstrap.servers": config} if isinstance(config, str) else dict(config)
     if "application_id" not in given:
-        given.setdefault("application.id", "streams-spark")
+        given.setdefault("application.id", application_id)
     return StreamsConfig.of(given)
 
 

@@ -32,6 +32,8 @@ QUEUE_FULL_WAIT_S = 0.1
 DELIVERY_S = 300.0
 """Time that the last records of a task may take to be delivered."""
 INTEGERS = ("bigint", "int")
+ORDER_OF_OUTPUTS = ("partition", "upstream", "seq")
+"""The columns by which the records of :meth:`BackfillResult.output` are in order."""
 ANY = -1
 """The partition that murmur2 of the key chooses, as Kafka's Java clients do."""
 
@@ -82,7 +84,8 @@ def write_topic(
     own account is there once. **A task that fails is tried again by Spark, and writes all its rows again**: what it had
     written before stays. So each record is there at least once, and a record of a failed task perhaps once more for
     each try; the tries have the same bytes if the DataFrame is deterministic. Rows of one key that are in several tasks
-    have no order: sort within ``df.repartition("key")`` if it matters.
+    have no order: sort within ``df.repartition("key")`` if it matters. Rows of :meth:`BackfillResult.output`, which
+    have the columns ``partition``, ``upstream`` and ``seq``, are written in the order of these columns.
 
     :param key: writes the column ``key``, a serde, its name, or a model; by default text and bytes are written as they
         are.
@@ -111,7 +114,7 @@ def write_topic(
         raise errors.UnknownPartitionCount(
             f"topic {topic!r} does not exist: create it before writing to it", topic=topic
         )
-    rows = _rows(df, topic, time_unit)
+    rows = rows_to_write(df, topic, time_unit)
     plan = WritePlan(
         limited(clients.producer(settings, "streams-spark"), admin, [topic]),
         topic,
@@ -126,11 +129,14 @@ def write_topic(
     return WriteReport(topic, sum(row["records"] for row in written), len(written))
 
 
-def _rows(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
+def rows_to_write(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
     """Returns the columns that are written, each with the one type that tasks take."""
     from pyspark.sql.functions import col, unix_millis
 
     types = dict(df.dtypes)
+    if types.keys() >= set(ORDER_OF_OUTPUTS):
+        # The rows of one partition are in several files, which Spark would read at the same time.
+        df = df.repartition("partition").sortWithinPartitions(*ORDER_OF_OUTPUTS)
     for name in ("key", "value"):
         if name not in types:
             raise errors.SparkBridgeError(
