@@ -86,7 +86,7 @@ _GROUPS = (
     _CommandGroup(
         "spark",
         "spark",
-        ("backfill", "runs", "export", "handover", "diff"),
+        ("backfill", "runs", "export", "handover", "diff", "publish"),
         "run a topology over history in Spark, and hand its tables over to live workers",
         "Runs a topology over history in Spark, and hands its tables over to live workers. Needs the extra"
         " streams-for-kafka[spark], and Java where it starts Spark.",

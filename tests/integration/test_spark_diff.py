@@ -1,4 +1,4 @@
-"""`streams spark diff` on a real Kafka: the table of a backfill beside the live one."""
+"""`streams spark diff` and `publish` on a real Kafka: the table of a backfill beside the live one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def topology():
     builder = StreamsBuilder()
     events = builder.stream("TOPIC", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
     counts = Materialized(name="counts", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
-    events.group_by_key().count(materialized=counts)
+    events.group_by_key().count(materialized=counts).to_stream().to("OUT")
     return builder
 """
 
@@ -38,10 +38,10 @@ def test_keys_that_differ_are_printed_and_decide_the_exit_status(
     capsys: pytest.CaptureFixture[str],
     unique_name: Callable[[str], str],
 ) -> None:
-    topic, application = topics.create("events", 1), unique_name("app")
+    topic, out, application = topics.create("events", 1), topics.create("out", 2), unique_name("app")
     changelog = f"{application}-counts-changelog"
     recreate(topics, changelog)
-    (tmp_path / "diffed_app.py").write_text(APP.replace("TOPIC", topic))
+    (tmp_path / "diffed_app.py").write_text(APP.replace("TOPIC", topic).replace("OUT", out))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     write(kafka, topic, [(b"ann", b"x", 5), (b"bob", b"x", 6), (b"ann", b"x", 7)])
@@ -68,6 +68,26 @@ def test_keys_that_differ_are_printed_and_decide_the_exit_status(
     assert lines[1].endswith("live none")
     assert lines[2:] == ["... and 1 more", "3 keys of 'counts' differ"]
     assert sorted(row["key"] for row in pq.read_table("found").to_pylist()) == ["ann", "bob", "eve"]
+
+    publish = ["spark", "publish", *diff[2:]]
+    assert main(publish) == 0
+    shown = capsys.readouterr().out
+    assert f"corrections of 'counts' for topic '{out}': 3 records, 1 of them tombstones (partition" in shown
+    assert "'ann': 2 (partition" in shown
+    assert "'eve': null (partition" in shown
+    assert "dry run: nothing was written" in shown
+    assert sum(topics.end_offsets(out, 2).values()) == 0
+    assert main([*publish, "--rows", "found", "--yes"]) == 0
+    assert "3 records written" in capsys.readouterr().out
+    assert read_topic(spark, kafka, out, key="string", value="long").select("key", "value").sort("key").collect() == [
+        ("ann", 2), ("bob", 1), ("eve", None),
+    ]  # fmt: skip
+    assert main([*publish, "--yes"]) == 0
+    assert "published by an earlier call: nothing is written" in capsys.readouterr().out
+    assert main([*publish, "--rows", "other"]) == 2
+    assert "--rows other: there are no such files" in capsys.readouterr().err
+    assert main([*publish, "--resume", "--yes"]) != 0
+    assert "there are: none. Give the rows" in capsys.readouterr().err
 
     assert main([*diff, "--offsets", "pinned.json"]) == 0
     assert main([*diff, "--offsets", "none.json"]) == 2

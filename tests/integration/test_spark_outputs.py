@@ -12,7 +12,8 @@ from integration_support.topics import Topics
 from streams import StreamsBuilder
 from streams.spark import Backfill, History, read_topic, write_topic
 
-COLUMNS = "partition int, offset long, key binary, value binary, timestamp long, headers array<struct<key:string,value:binary>>"
+HEADERS = "array<struct<key:string,value:binary>>"
+COLUMNS = f"partition int, offset long, key binary, value binary, timestamp long, headers {HEADERS}"
 PARTITIONS = 3
 
 

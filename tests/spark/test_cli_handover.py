@@ -76,7 +76,7 @@ def test_the_name_of_the_file_is_the_id_as_it_is_for_a_worker(
     assert "has not ended, stage 0 is missing" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["bootstrap"], ["diff", "--table", "counts"]])
+@pytest.mark.parametrize("command", [["bootstrap"], ["diff", "--table", "counts"], ["publish", "--table", "counts"]])
 def test_a_backfill_for_another_application_needs_the_id(
     command: list[str], run_of: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "produce": "each record is one step, and what was sent is said",
     "state rebuild": "files of this machine",
     "spark bootstrap": "tests/spark/test_handover.py",
+    "spark publish": "tests/spark/test_corrections.py",
 }
 """Commands that change something, and are not tried here, with the reason."""
 

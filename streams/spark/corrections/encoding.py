@@ -33,7 +33,6 @@ from streams.spark.rows.columns import BINARY, Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.table_layout import TableLayout
 from streams.spark.rows.values import pairs_of, python_values, writer_of, written
-from streams.spark.tables.write import rows_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -220,6 +219,8 @@ def rows_of_topic(rows: DataFrame | pa.Table, topic: str) -> DataFrame | pa.Tabl
     :raises SparkBridgeError: if a column is missing or has another type.
     """
     if not isinstance(rows, pa.Table):
+        from streams.spark.tables.write import rows_to_write
+
         return rows_to_write(rows.drop("partition"), topic, None)
     for name in ("key", "value"):
         if name not in rows.column_names:
