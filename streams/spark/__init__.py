@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streams.spark.backfill.result import BackfillResult, StageReport
     from streams.spark.backfill.run import Backfill
     from streams.spark.backfill.stages import BackfillPlan
-    from streams.spark.corrections.report import CorrectionsReport
+    from streams.spark.corrections.publish import CorrectionsReport
     from streams.spark.handover.bootstrap import bootstrap
     from streams.spark.handover.check import check_handover
     from streams.spark.handover.cut import Cut
@@ -127,7 +127,7 @@ _HOMES = {
     "backfill.result": "BackfillResult StageReport",
     "backfill.run": "Backfill",
     "backfill.stages": "BackfillPlan",
-    "corrections.report": "CorrectionsReport",
+    "corrections.publish": "CorrectionsReport",
     "handover.bootstrap": "bootstrap",
     "handover.check": "check_handover",
     "handover.cut": "Cut",

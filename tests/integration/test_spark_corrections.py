@@ -33,7 +33,7 @@ from streams.spark.corrections.publish import CorrectedTable, publish_correction
 from streams.spark.runs.run_directory import RunDirectory
 from test_spark_corrections import corrections, topology
 
-of, left, run_dir, kafka, application, topic = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
+of, left, run_dir, kafka, application, source, topic = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
 
 
 def count(call):
@@ -53,7 +53,7 @@ class Clients:
 
 
 config = StreamsConfig.of({"application.id": application, "bootstrap.servers": kafka})
-result = BackfillResult.load(None, run_dir, topology(topic))
+result = BackfillResult.load(None, run_dir, topology(source, topic))
 table = CorrectedTable("totals", RunDirectory(run_dir), result.topology, config)
 publish_corrections(table, corrections(), config, topic=topic, dry_run=False, clients=Clients())
 """
@@ -64,10 +64,10 @@ STEPS = [
 """The calls at which one process after the other is killed; the last but one is after the first transaction."""
 
 
-def topology(topic: str) -> Callable[[], StreamsBuilder]:
+def topology(source: str, topic: str) -> Callable[[], StreamsBuilder]:
     def made() -> StreamsBuilder:
         builder = StreamsBuilder(key_serde="string", value_serde="string")
-        table = builder.stream("payments").group_by_key().reduce(lambda old, new: new, materialized="totals")
+        table = builder.stream(source).group_by_key().reduce(lambda old, new: new, materialized="totals")
         table.to_stream().to(topic)
         return builder
 
@@ -89,15 +89,16 @@ def corrections() -> pa.Table:
 def test_each_correction_is_committed_once_whichever_step_is_killed(
     kafka: str, topics: Topics, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    topic, application = topics.create("totals", PARTITIONS), unique_name("app")
+    source, topic, application = topics.create("payments"), topics.create("totals", PARTITIONS), unique_name("app")
     lake = pa.table({"key": ["k1"], "value": ["old"], "timestamp": pa.array([1], pa.timestamp("s", "UTC"))})
+    history = History(lake, partition=None, offset=None, encoded=False, partitions=1)
     result: BackfillResult = Backfill(
-        None, topology(topic), {"payments": History(lake, partition=None, offset=None, encoded=False, partitions=1)},
+        None, topology(source, topic), {source: history},
         application_id=application, run_dir=tmp_path / "run", engine="local[1]", partitions={topic: PARTITIONS},
     ).run()  # fmt: skip
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}:{ROOT / 'tests' / 'integration'}"}
     for call, after in STEPS:
-        command = [sys.executable, "-c", KILLED, call, str(after), result.run_dir, kafka, application, topic]
+        command = [sys.executable, "-c", KILLED, call, str(after), result.run_dir, kafka, application, source, topic]
         done = subprocess.run(command, env=env, timeout=180, check=False, capture_output=True, text=True)
         assert done.returncode == -9, (call, after, done.stdout, done.stderr)
     partly = committed(kafka, topic)

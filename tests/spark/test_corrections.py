@@ -29,8 +29,7 @@ from streams import (
 from streams.kafka.own_names import corrections_group
 from streams.kafka.ports import OffsetAndMetadata
 from streams.spark import Backfill, BackfillResult, History, PositionError, RunDirConflict, SparkBridgeError
-from streams.spark.corrections.publish import CorrectedTable, publish_corrections
-from streams.spark.corrections.report import CorrectionsReport
+from streams.spark.corrections.publish import CorrectedTable, CorrectionsReport, publish_corrections
 from streams.spark.runs.run_directory import RunDirectory
 
 SOURCE, OUT, PARTITIONS, SINK_PARTITIONS = "payments", "out", 2, 3
@@ -64,7 +63,7 @@ def objects(least: int) -> Callable[[], StreamsBuilder]:
             lambda: {"sum": 0}, lambda k, v, agg: {"sum": agg["sum"] + v}, materialized=how
         )
         by_value = lambda topic, key, value, headers, count: [value["sum"] % count]  # noqa: E731
-        table.to_stream().to(OUT, Produced(value_serde="json", stream_partitioner=by_value))
+        table.to_stream().to(OUT, Produced(value_serde="json", partitioner=by_value))
         return top
 
     return made

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from streams.spark.corrections.report import CorrectionsReport
+    from streams.spark.corrections.publish import CorrectionsReport
 
 
 @dataclass(frozen=True)

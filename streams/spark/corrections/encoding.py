@@ -20,10 +20,12 @@ from processor_api.topology.nodes import SinkNode
 from state.engine.port import Engine
 from state.formats.keys import ends_of
 from state.write_buffer.changelog_form import ChangelogForm
+from streams.config import StreamsConfig
 from streams.kafka.ports import NotDelivered
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.runner.captured import CapturingProducer
 from streams.runtime.runner.changelog_capture import ChangelogCapture
+from streams.spark.corrections.sinks import with_serdes
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError, TimestampRangeError
 from streams.spark.executor.murmur2 import partitions_of_keys
 from streams.spark.executor.rows import SPARK_COLUMNS, output_rows
@@ -47,7 +49,7 @@ class CorrectionEncoder:
     """Makes records of a sink from rows; it is sent to the executors."""
 
     sink: SinkNode
-    """With the serdes of the application, bound to the topic."""
+    """The sink; its serdes are bound to the topic."""
     topic: str
     partitions: int
     key: Column
@@ -242,14 +244,16 @@ def rows_of_topic(rows: DataFrame | pa.Table, topic: str) -> DataFrame | pa.Tabl
     return found.set_column(place, "timestamp", times.cast(pa.int64()))
 
 
-def encoder_of(sink: SinkNode, partitions: int, layout: TableLayout | None) -> CorrectionEncoder:
+def encoder_of(
+    sink: SinkNode, settings: StreamsConfig, partitions: int, layout: TableLayout | None
+) -> CorrectionEncoder:
     """Returns what makes the records of a sink.
 
-    :param sink: with its serdes.
-    :param partitions: of its topic.
+    :param settings: the configuration, which has the default serdes.
+    :param partitions: of the sink's topic.
     :param layout: that of the table whose rows are given; ``None`` if they are rows as the topic has them.
     """
-    topic = sink.topic or ""
+    topic, sink = sink.topic or "", with_serdes(sink, settings)
     if layout is None:
         key, value = column_of("key", sink.key_serde), column_of("value", sink.value_serde)
         return CorrectionEncoder(sink, topic, partitions, key, value)

@@ -66,7 +66,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class KeptRecords:
+class CorrectionRecords:
     """The records of one publishing."""
 
     path: Path
@@ -105,22 +105,22 @@ class KeptCorrections:
     def __init__(self, run: RunDirectory) -> None:
         self.path = run.corrections_path()
 
-    def all(self) -> list[KeptRecords]:
+    def all(self) -> list[CorrectionRecords]:
         """Returns all that are complete.
 
         :raises RunDirConflict: if a file cannot be read.
         """
         found = ((path, _json(path / _RECORDS)) for path in sorted(self.path.glob("[0-9a-f]*")))
-        return [KeptRecords(path, **one) for path, one in found if one is not None]
+        return [CorrectionRecords(path, **one) for path, one in found if one is not None]
 
-    def unfinished(self, store: str, topic: str | None) -> list[KeptRecords]:
+    def unfinished(self, store: str, topic: str | None) -> list[CorrectionRecords]:
         """Returns those of a store that a call began to publish and did not complete.
 
         :param topic: ``None`` for those of all topics.
         """
         return [one for one in self.all() if one.state == BEGUN and one.store == store and topic in (None, one.topic)]
 
-    def keep(self, store: str, topic: str, topic_id: str, rows: Iterable[RunRow], now_ms: int) -> KeptRecords:
+    def keep(self, store: str, topic: str, topic_id: str, rows: Iterable[RunRow], now_ms: int) -> CorrectionRecords:
         """Writes records, unless the same ones are kept.
 
         :param now_ms: the timestamp of records without one.
@@ -134,7 +134,7 @@ class KeptCorrections:
             done += len(chunk)
         writer.finish()
         id_ = counted.id_for(topic, topic_id)
-        kept = KeptRecords(
+        kept = CorrectionRecords(
             self.path / id_, store, topic, topic_id, counted.sum.rows, counted.tombstones,
             {str(number): count for number, count in sorted(counted.partitions.items())},
         )  # fmt: skip

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,7 @@ from streams.config import StreamsConfig
 from streams.kafka.own_names import corrections_group
 from streams.kafka.ports import Consumer, KafkaClients, OffsetAndMetadata, Producer
 from streams.spark.corrections.encoding import encoded, encoder_of, is_difference, rows_of_difference, rows_of_topic
-from streams.spark.corrections.kept_records import BEGUN, PUBLISHED, Counted, KeptCorrections, KeptRecords
-from streams.spark.corrections.report import CorrectionsReport
+from streams.spark.corrections.kept_records import BEGUN, PUBLISHED, CorrectionRecords, Counted, KeptCorrections
 from streams.spark.corrections.sinks import sink_of, with_serdes
 from streams.spark.errors import PositionError, RunDirConflict, SparkBridgeError, UnknownPartitionCount
 from streams.spark.handover.check import progress_beside
@@ -48,6 +47,49 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger("streams.spark")
+
+
+@dataclass(frozen=True)
+class CorrectionsReport:
+    """The records that correct a topic, as :meth:`BackfillResult.publish_corrections` returns it."""
+
+    store: str
+    topic: str
+    records: int
+    """The number of all records, tombstones among them."""
+    tombstones: int
+    """The number of records with a null value: keys that only the live table has."""
+    partitions: Mapping[int, int] = field(default_factory=dict)
+    """The number of records by partition of the topic."""
+    first: tuple[str, ...] = ()
+    """The first few records, as their serdes show them."""
+    written: int = 0
+    """The number of records that this call wrote; less than all if an earlier call had written some."""
+    complete: bool = False
+    """Whether all records are in the topic. False after a dry run, unless an earlier call has written all."""
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        places = ", ".join(f"partition {number}: {count:,}" for number, count in sorted(self.partitions.items()))
+        lines = [
+            f"corrections of {self.store!r} for topic {self.topic!r}: {self.records:,} records, {self.tombstones:,} of"
+            f" them tombstones{f' ({places})' if places else ''}",
+            *(f"  {one}" for one in self.first),
+        ]
+        if len(self.first) < self.records:
+            lines.append(f"  ... and {self.records - len(self.first):,} more")
+        return "\n".join([*lines, self._outcome])
+
+    @property
+    def _outcome(self) -> str:
+        if not self.records:
+            return "nothing differs, so nothing is written"
+        if self.complete and not self.written:
+            return "all of them were published by an earlier call: nothing is written"
+        if self.dry_run:
+            return "dry run: nothing was written; dry_run=False writes the records"
+        before = self.records - self.written
+        return f"{self.written:,} records written{f', {before:,} by an earlier call' if before else ''}"
 
 
 @dataclass(frozen=True)
@@ -131,7 +173,7 @@ class _Publishing:
         store, counted = self._table.store, Counted()
         layout = None if mapped else table_layout(self._table.settings, self._table.topology, store)
         chosen = rows_of_topic(rows, name) if layout is None else rows_of_difference(rows, layout)
-        records = counted.passing(encoded(chosen, encoder_of(sink, partitions, layout)))
+        records = counted.passing(encoded(chosen, encoder_of(sink, self._table.settings, partitions, layout)))
         if dry_run:
             for _ in records:
                 pass
@@ -171,8 +213,7 @@ class _Publishing:
     # ------------------------------------------------------------------ steps
 
     def _sink(self, topic: str | None, *, mapped: bool) -> SinkNode:
-        found = sink_of(self._table.topology, self._table.store, topic, mapped=mapped)
-        return with_serdes(found, self._table.settings)
+        return sink_of(self._table.topology, self._table.store, topic, mapped=mapped)
 
     def _topic(self, sink: SinkNode) -> tuple[str, int, str]:
         """Returns the name of a sink's topic, how many partitions it has, and its id."""
@@ -209,7 +250,7 @@ class _Publishing:
                 topic=one.topic,
             )
 
-    def _send(self, kept: KeptRecords, sink: SinkNode, first: list[RunRow]) -> CorrectionsReport:
+    def _send(self, kept: CorrectionRecords, sink: SinkNode, first: list[RunRow]) -> CorrectionsReport:
         written = 0
         if kept.rows and kept.state != PUBLISHED:
             group = corrections_group(self._cluster.config.application_id, kept.id)
@@ -223,7 +264,7 @@ class _Publishing:
         partitions = {int(number): count for number, count in kept.partitions.items()}
         return self._report(sink, first, kept.rows, kept.tombstones, partitions, written=written, complete=True)
 
-    def _send_left(self, kept: KeptRecords, producer: Producer, offsets: Consumer) -> int:
+    def _send_left(self, kept: CorrectionRecords, producer: Producer, offsets: Consumer) -> int:
         """Sends the records that no earlier call has sent; returns how many these were."""
         producer.init_transactions()  # Before the number is read, because a killed call may have changed it.
         self._step("earlier transactions ended")
@@ -256,13 +297,14 @@ class _Publishing:
         self, sink: SinkNode, first: list[RunRow], records: int, tombstones: int, partitions: Mapping[int, int],
         **more: Any,
     ) -> CorrectionsReport:  # fmt: skip
+        bound = with_serdes(sink, self._table.settings)
         return CorrectionsReport(
             store=self._table.store,
             topic=sink.topic or "",
             records=records,
             tombstones=tombstones,
             partitions=dict(partitions),
-            first=tuple(_shown(sink, row) for row in first),
+            first=tuple(_shown(bound, row) for row in first),
             **more,
         )
 
