@@ -21,7 +21,7 @@ from streams import StreamsBuilder
 from streams.spark import Backfill, BackfillResult, History
 from waiting import wait_until
 
-PARTITIONS, ROWS, SIZE = 2, 24, 900_000
+PARTITIONS, ROWS, SIZE = 2, 26, 900_000
 """More bytes than one transaction has."""
 KILLED = """
 import os, signal, sys
