@@ -15,7 +15,16 @@ from streams.kafka import own_names
 from streams.kafka.topics.left_behind import looking_own
 
 IDS = st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True).filter(lambda name: name not in (".", ".."))
-MARKED = (own_names.copy_group, own_names.replay_group, own_names.upgrade_group, own_names.publishing_id)
+
+
+def corrections_group(application_id: str) -> str:
+    return own_names.corrections_group(application_id, "5f3c07a19b22d8e4")
+
+
+MARKED = (
+    *(own_names.copy_group, own_names.replay_group, own_names.upgrade_group, own_names.publishing_id),
+    corrections_group,
+)
 FORMER = (own_names.former_copy_group, own_names.former_replay_group, own_names.former_publishing_id)
 PROCESS = f"{uuid.UUID(int=1)}-0"
 
