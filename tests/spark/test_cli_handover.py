@@ -37,7 +37,7 @@ def app_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["--run-dir", "none"], "holds no backfill: give the run_dir of one"),
         (["--run-dir", "open"], "has not ended, stage 0 is missing: run it again"),
         (["--run-dir", "open", "--cut", "none.json"], "--cut none.json cannot be read"),
-        (["--run-dir", "open", "--cut", "open/run.json"], "is not the text of a cut"),
+        (["--run-dir", "open", "--cut", "damaged.json"], "is not the text of a cut"),
     ],
     ids=["no backfill", "not ended", "no cut", "damaged cut"],
 )
@@ -45,7 +45,8 @@ def test_a_bootstrap_that_cannot_begin_says_why(
     options: list[str], why: str, app: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "open").mkdir()
-    (tmp_path / "open" / "run.json").write_text(json.dumps({"application_id": "app", "stages": 1}))
+    (tmp_path / "open" / "run.json").write_text(json.dumps({"version": 2, "application_id": "app", "stages": 1}))
+    (tmp_path / "damaged.json").write_text(json.dumps({"stages": 1}))
     settings = ["--application-id", "app", "--bootstrap-servers", "127.0.0.1:1"]
     assert main(["spark", "bootstrap", app, *options, *settings]) != 0
     shown = capsys.readouterr()
@@ -63,7 +64,9 @@ def run_of_fixture(app: str, tmp_path: Path) -> Callable[[str], None]:
 
     def make(application_id: str) -> None:
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "run.json").write_text(json.dumps({"application_id": application_id, "stages": 1}))
+        (tmp_path / "run" / "run.json").write_text(
+            json.dumps({"version": 2, "application_id": application_id, "stages": 1})
+        )
 
     return make
 
