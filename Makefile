@@ -21,6 +21,9 @@ BROKER_TESTS ?= $(addprefix tests/integration/test_, broker.py commits.py conflu
 	global_stores.py group_changes.py lifecycle.py membership_contract.py restore.py rolling_update.py standby_tasks.py \
 	streams_group.py truncated_logs.py whole_dsl.py wire_leave.py worker_death.py)
 
+SPARKS ?= 4.1.0+pandas-2.2.3+pyarrow-18.1.0+numpy-2.2.6 4.2.1+pandas-2.3.3 4.3.0+pandas-3.1.1
+SPARK_TESTS ?= tests/spark $(addprefix tests/integration/test_, spark_tables.py spark_topics.py)
+
 # Packages are compiled when they are first imported, and stay so.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -40,7 +43,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -75,7 +78,7 @@ test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
 	$(MAKE) chaos
 	$(MAKE) test-brokers BROKERS="$(filter-out $(KAFKA_RELEASE),$(BROKERS))"
-	$(MAKE) test-whole test-pythons
+	$(MAKE) test-whole test-pythons test-sparks
 
 # The tests of membership, transactions and the requests that the library sends itself, on brokers of each release of
 # BROKERS="4.2.0 4.4.0"; BROKER_TESTS="file ..." are other files. Any target that starts Kafka takes KAFKA_VERSION=4.4.0.
@@ -94,6 +97,12 @@ test-whole: $(INSTALLED)
 test-pythons:
 	@$(NEEDS_PYTHON)
 	$(PYTHON) -m tools.pythons -n $(JOBS) --dist loadfile
+
+# The tests of the bridge on each Spark of SPARKS="4.2.1 4.3.0+pandas-3.1.1", in an environment of its own, with the versions
+# of other packages that are named with it; SPARK_TESTS="file ..." are other files.
+test-sparks:
+	@$(NEEDS_PYTHON)
+	$(PYTHON) -m tools.sparks $(SPARKS) -- -n $(JOBS) --dist loadfile $(SPARK_TESTS)
 
 # Everything but the long suites, TIMES times, while a process for each core does nothing but compute.
 test-busy: $(INSTALLED)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import pythons
+from tools import environments, pythons, sparks
 
 
 def interpreter(file: Path, version: str, code: int = 0) -> Path:
@@ -61,16 +61,28 @@ def test_no_interpreter_is_found_where_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outcomes", "code"),
     [
-        ([pythons.PASSED, pythons.MISSING], 0),
-        ([pythons.PASSED, pythons.NO_WHEELS], 0),
-        ([pythons.PASSED, pythons.FAILED], 1),
-        ([pythons.MISSING, pythons.NO_WHEELS], 1),
+        ([environments.PASSED, environments.MISSING], 0),
+        ([environments.PASSED, environments.NO_WHEELS], 0),
+        ([environments.PASSED, environments.FAILED], 1),
+        ([environments.MISSING, environments.NO_WHEELS], 1),
     ],
 )
 def test_each_version_is_told_of(outcomes: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     """It fails if tests failed, or if nothing was tested."""
     told = {f"3.{10 + i}": (outcome, f"words {i}") for i, outcome in enumerate(outcomes)}
-    assert pythons.report(told) == code
+    assert environments.report("Python", told) == code
     assert capsys.readouterr().out == "".join(
         f"Python {version}: {outcome}: {words}\n" for version, (outcome, words) in told.items()
     )
+
+
+def test_a_version_of_spark_names_what_is_installed_with_it() -> None:
+    assert sparks.requirements("4.3.0") == ["pyspark==4.3.0"]
+    assert sparks.requirements("4.1.0+pandas-2.2.3+pyarrow-18.1.0") == [
+        "pyspark==4.1.0", "pandas==2.2.3", "pyarrow==18.1.0",
+    ]  # fmt: skip
+
+
+def test_packages_are_left_out_of_constraints_by_their_whole_name() -> None:
+    text = "# pandas\npandas==2.3.3\npandas-stubs==1\nnumpy[x]==2 ; python_version > '3'\nrich==15\n"
+    assert sparks.without(text, ["pandas", "numpy"]) == "# pandas\npandas-stubs==1\nrich==15\n"
