@@ -40,9 +40,7 @@ def make(name: str, interpreter: Path) -> Path:
     return python
 
 
-def install(
-    python: Path, constraints: Path, extras: str, requirements: Sequence[str] = ()
-) -> tuple[str, str] | None:
+def install(python: Path, constraints: Path, extras: str, requirements: Sequence[str] = ()) -> tuple[str, str] | None:
     """Installs this library into an environment.
 
     :param constraints: the versions that are allowed.

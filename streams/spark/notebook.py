@@ -33,11 +33,15 @@ class CellBar:
         self._what = what
         self._tasks = tasks
         self._shown: Any = None
+        self._done = -1
 
     def draw(self, done: int) -> None:
         """Shows that so many tasks are done."""
         from IPython.display import display
 
+        if done == self._done:  # a notebook keeps each message
+            return
+        self._done = done
         line = _CellLine(self._what, done, self._tasks)
         if self._shown is None:
             self._shown = display(line, display_id=True)

@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+import pyspark
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from streams.spark.errors import SparkVersionError, WorkerEnvironmentError
+from streams.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,10 +23,16 @@ if TYPE_CHECKING:
 
 
 LEAST_VERSION = (4, 1)
-PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
-"""The packages whose versions have to be the same on the driver and on the executors."""
+PACKAGES = ("confluent-kafka", "rocksdict", "pyarrow")
+"""The packages whose versions have to be the same on the driver and on the executors, besides Spark and this one.
+
+These two say it themselves: a zip that is shipped, and the Python that comes with a Spark, are not installed."""
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*")
+
+_DRIVER = ("the driver", "before the session is made")
+_CONNECT = ("this client of Spark Connect", "where the server of Spark Connect is started")
+"""Who has to have the versions of the executors, and when their Python is chosen."""
 
 _checked: WeakSet[SparkSession] = WeakSet()
 
@@ -51,6 +59,8 @@ def is_connect(spark: SparkSession) -> bool:
 def check_workers(spark: SparkSession) -> None:
     """Makes sure that the executors run the same Python and packages as the driver, by one small job for each session.
 
+    Over Spark Connect that is this process, which may have another version of Spark than the server.
+
     :raises WorkerEnvironmentError: naming the package, and what to set.
     """
     if spark in _checked:
@@ -58,6 +68,8 @@ def check_workers(spark: SparkSession) -> None:
     from pyspark.errors import PySparkException
 
     here = _versions()
+    remote = is_connect(spark)
+    driver, remedy = _CONNECT if remote else _DRIVER
     schema = "name string, version string, python string"
     try:
         rows = spark.range(0, 4, 1, 4).mapInArrow(_report_versions, schema).distinct().collect()
@@ -66,15 +78,15 @@ def check_workers(spark: SparkSession) -> None:
         if reason is None:
             raise
         raise WorkerEnvironmentError(
-            f"{reason}; the driver runs {sys.executable}. Set PYSPARK_PYTHON (or spark.pyspark.python) to a Python of"
-            " the executors that has streams-for-kafka[spark], before the session is made"
+            f"{reason}; {driver} runs {sys.executable}. Set PYSPARK_PYTHON (or spark.pyspark.python) to a Python of"
+            f" the executors that has streams-for-kafka[spark], {remedy}"
         ) from error
     for row in rows:
-        if here.get(row["name"]) != row["version"]:
+        if here.get(row["name"]) != row["version"] and not (remote and row["name"] == "pyspark"):
             raise WorkerEnvironmentError(
-                f"the executors' Python, {row['python']}, has {row['name']} {row['version']} and the driver's,"
+                f"the executors' Python, {row['python']}, has {row['name']} {row['version']}, and {driver}, which runs"
                 f" {sys.executable}, has {here.get(row['name'])}: install the same version on both, or set"
-                " PYSPARK_PYTHON to the right Python before the session is made"
+                f" PYSPARK_PYTHON to the right Python, {remedy}"
             )
     _checked.add(spark)
 
@@ -90,6 +102,7 @@ def _reason(text: str) -> str | None:
 
 def _versions() -> dict[str, str]:
     found = {"python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+    found |= {"streams-for-kafka": __version__, "pyspark": pyspark.__version__}
     for name in PACKAGES:
         try:
             found[name] = version(name)

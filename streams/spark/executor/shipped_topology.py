@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from streams.config import StreamsConfig
 from streams.config.import_path import NoSuchObject, import_object
 from streams.config.settings import kafka_name
 from streams.spark.errors import SparkBridgeError, TopologyNotPicklable
-from streams.spark.rows.shipping import dumps
+from streams.spark.rows.shipping import SHIP, dumps, loads
 
 STILL = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": 0,
@@ -49,7 +48,7 @@ class ShippedTopology:
     @cached_property
     def config(self) -> StreamsConfig:
         """The configuration that the topology is made with and runs with."""
-        return StreamsConfig.of(pickle.loads(self.settings))
+        return StreamsConfig.of(loads(self.settings))
 
     def load(self) -> Topology:
         """Returns the topology.
@@ -60,11 +59,10 @@ class ShippedTopology:
             if path not in sys.path:
                 sys.path.append(path)
         try:
-            function = import_object(self.made_by) if isinstance(self.made_by, str) else pickle.loads(self.made_by)
+            function = import_object(self.made_by) if isinstance(self.made_by, str) else loads(self.made_by)
         except (NoSuchObject, ImportError) as error:
             raise SparkBridgeError(
-                f"the topology cannot be made on a Spark executor: {error}. Install its module there, or ship it with"
-                " spark.addArtifacts or --py-files"
+                f"the topology cannot be made on a Spark executor: {error}. A module that is missing: {SHIP}"
             ) from error
         return topology_of(function, self.config)
 

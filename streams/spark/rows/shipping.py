@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from processor_api.texts import kind_and_text
-from streams.spark.errors import SerdeNotPicklable
+from streams.spark.errors import SerdeNotPicklable, SparkBridgeError
 
 cloudpickle: Any
 try:
@@ -48,7 +48,22 @@ def dumps(value: Any) -> bytes:
         return file.getvalue()
 
 
-loads: Any = pickle.loads
+SHIP = (
+    "install it on the machines of the executors, or ship it: --py-files of spark-submit, or"
+    " spark.addArtifacts(FILE, pyfile=True), which Spark Connect takes too"
+)
+"""What to do where executors have no module of the user."""
+
+
+def loads(data: bytes) -> Any:
+    """Makes a value again that :func:`dumps` pickled.
+
+    :raises SparkBridgeError: if a module that it needs is not here.
+    """
+    try:
+        return pickle.loads(data)
+    except ModuleNotFoundError as error:
+        raise SparkBridgeError(f"a Spark executor has no module {error.name!r}: {SHIP}") from error
 
 
 def _may_be_sentinel(value: Any) -> bool:
@@ -116,5 +131,8 @@ def packed(plan: Any) -> str:
 
 
 def unpacked(text: str) -> Any:
-    """Returns the description that :func:`packed` wrote."""
+    """Returns the description that :func:`packed` wrote.
+
+    :raises SparkBridgeError: if a module that it needs is not here.
+    """
     return loads(b64decode(text))

@@ -18,6 +18,7 @@ from streams.kafka.topics.internal import changelog_name, topic_prefix
 from streams.runtime.processing.environment import resolve_serde
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.rows.columns import Column, column_of
+from streams.spark.rows.shipping import SHIP
 from streams.spark.rows.table_layout import TableLayout
 
 _WITHOUT_COLUMNS = frozenset({ChangelogForm.CHANGES, ChangelogForm.CHANGES_BY_TIME, ChangelogForm.OWN})
@@ -33,7 +34,7 @@ def load_topology(given: Any, config: StreamsConfig) -> Topology:
         try:
             given = import_object(given)
         except NoSuchObject as error:
-            raise SparkBridgeError(f"the topology {error}") from error
+            raise SparkBridgeError(f"the topology {error}. Where Spark has not its module: {SHIP}") from error
     return topology_of(given, config)
 
 
