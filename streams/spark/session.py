@@ -56,6 +56,24 @@ def is_connect(spark: SparkSession) -> bool:
     return any(one.__module__.startswith("pyspark.sql.connect.") for one in type(spark).__mro__)
 
 
+def check_python_here(spark: SparkSession) -> None:
+    """Makes sure that the Python of the executors is also where the driver runs, which plans data sources with it.
+
+    :raises WorkerEnvironmentError: if it is not, as that of an archive which only executors unpack.
+    """
+    if not is_connect(spark):
+        _check_python(spark.sparkContext.pythonExec)
+
+
+def _check_python(python: str) -> None:
+    if os.path.dirname(python) and not os.path.exists(python):
+        raise WorkerEnvironmentError(
+            f"PYSPARK_PYTHON is {python!r}, and there is no such file on the driver, in {os.getcwd()!r}: Spark runs it"
+            " here too, to plan what tables and topics are read. Unpack the executors' archive in this folder, under the"
+            " same name, or run the driver on the cluster (--deploy-mode cluster)"
+        )
+
+
 def check_workers(spark: SparkSession) -> None:
     """Makes sure that the executors run the same Python and packages as the driver, by one small job for each session.
 
@@ -174,7 +192,7 @@ _LOCAL = re.compile(r"local(?:\[(.+)\])?")
 def command_session(master: str | None) -> SparkSession:
     """Returns a session on a master.
 
-    :param master: as Spark writes it; ``None`` for that of ``spark-submit``, or this process if that did not start it.
+    :param master: as Spark writes it, or the address of a server of Spark Connect (``sc://...``); ``None`` for that of ``spark-submit``, or this process if that did not start it.
     """
     if master is None and SparkConf().contains("spark.master"):
         found = SparkSession.builder.getOrCreate()
@@ -183,6 +201,11 @@ def command_session(master: str | None) -> SparkSession:
     local = _LOCAL.fullmatch(master or "local[*]")
     if local is not None:
         return local_session(local[1] or "1", settings={"spark.log.level": "ERROR"})
-    found = SparkSession.builder.master(str(master)).appName("streams").getOrCreate()
+    builder = (
+        SparkSession.builder.remote(master)
+        if str(master).startswith("sc://")
+        else SparkSession.builder.master(str(master))
+    )
+    found = builder.appName("streams").getOrCreate()
     check_version(found)
     return found

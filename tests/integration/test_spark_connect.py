@@ -68,7 +68,7 @@ def test_reading_and_writing_work_and_a_backfill_says_why_not(
     table = [["ann", 2], ["ben", 1]]
     refused = {name: found.pop(name) for name in list(found) if name == "backfill" or name.endswith(" before")}
     assert found == {
-        "connect": True,
+        "connect": [True, True, True],
         "register": None,
         "read_topic": [["ann", "tea"], ["ann", "tea"], ["ben", "rum"]],
         "offsets_of": True,

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams.spark import SparkVersionError, local_session, register
+from streams.spark import SparkVersionError, WorkerEnvironmentError, local_session, register
 from streams.spark.backfill.progress import progress_of
-from streams.spark.session import _reason, check_version, check_workers, is_connect
+from streams.spark.session import _check_python, _reason, check_python_here, check_version, check_workers, is_connect
 
 
 class Old:
@@ -39,6 +40,20 @@ def test_registering_twice_changes_nothing(spark: Any) -> None:
     register(spark)
     register(spark)
     check_workers(spark)
+
+
+def test_a_python_that_only_executors_have_is_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of an archive: Spark runs it on the driver to plan a table, and failed with an IOException of Java."""
+    check_python_here(spark)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkerEnvironmentError, match=r"'\./environment/bin/python', and .* no such file .*Unpack"):
+        _check_python("./environment/bin/python")
+    (tmp_path / "environment" / "bin").mkdir(parents=True)
+    (tmp_path / "environment" / "bin" / "python").symlink_to(sys.executable)
+    _check_python("./environment/bin/python")
+    _check_python("python3")  # found on the search path, of each machine
 
 
 def test_times_are_in_utc_and_workers_run_this_python(spark: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from streams.spark.session import check_version, check_workers
+from streams.spark.session import check_python_here, check_version, check_workers
 from streams.spark.sources.table_source import TableSource
 from streams.spark.sources.topic_source import TopicSource
 
@@ -22,10 +22,12 @@ def register(spark: SparkSession, *, check: bool = True) -> None:
 
     :param check: also makes sure that the executors have the packages of the driver, by one small job.
     :raises SparkVersionError: if the session's Spark is too old.
-    :raises WorkerEnvironmentError: if the executors lack a package, or have another version of it.
+    :raises WorkerEnvironmentError: if the executors lack a package, or have another version of it, or their Python
+        is not where the driver runs.
     """
     check_version(spark)
     if check:
+        check_python_here(spark)
         check_workers(spark)
     if spark in _registered:
         return

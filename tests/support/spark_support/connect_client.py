@@ -28,7 +28,7 @@ from streams.spark import (
     register,
     write_topic,
 )
-from streams.spark.session import is_connect
+from streams.spark.session import command_session, is_connect
 
 
 def main(remote: str, kafka: str, topic: str, application: str, run_dir: str) -> None:
@@ -44,7 +44,7 @@ def main(remote: str, kafka: str, topic: str, application: str, run_dir: str) ->
         return result
 
     spark = SparkSession.builder.remote(remote).getOrCreate()
-    tell("connect", lambda: is_connect(spark) and is_connect(local_session()))
+    tell("connect", lambda: [is_connect(one) for one in (spark, local_session(), command_session(remote))])
     tell("register", lambda: register(spark))
 
     def rows(df: Any, *columns: str) -> list[Any]:
