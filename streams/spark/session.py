@@ -69,7 +69,7 @@ def _check_python(python: str) -> None:
     if os.path.dirname(python) and not os.path.exists(python):
         raise WorkerEnvironmentError(
             f"PYSPARK_PYTHON is {python!r}, and there is no such file on the driver, in {os.getcwd()!r}: Spark runs it"
-            " here too, to plan what tables and topics are read. Unpack the executors' archive in this folder, under the"
+            " here too, to plan what tables and topics are read. Unpack the executors' archive in this folder, by the"
             " same name, or run the driver on the cluster (--deploy-mode cluster)"
         )
 
@@ -192,7 +192,8 @@ _LOCAL = re.compile(r"local(?:\[(.+)\])?")
 def command_session(master: str | None) -> SparkSession:
     """Returns a session on a master.
 
-    :param master: as Spark writes it, or the address of a server of Spark Connect (``sc://...``); ``None`` for that of ``spark-submit``, or this process if that did not start it.
+    :param master: as Spark writes it, or the address of a server of Spark Connect (``sc://...``); ``None`` for that
+        of ``spark-submit``, or this process if that did not start it.
     """
     if master is None and SparkConf().contains("spark.master"):
         found = SparkSession.builder.getOrCreate()
@@ -201,11 +202,8 @@ def command_session(master: str | None) -> SparkSession:
     local = _LOCAL.fullmatch(master or "local[*]")
     if local is not None:
         return local_session(local[1] or "1", settings={"spark.log.level": "ERROR"})
-    builder = (
-        SparkSession.builder.remote(master)
-        if str(master).startswith("sc://")
-        else SparkSession.builder.master(str(master))
-    )
+    builder, wanted = SparkSession.builder, str(master)
+    builder = builder.remote(wanted) if wanted.startswith("sc://") else builder.master(wanted)
     found = builder.appName("streams").getOrCreate()
     check_version(found)
     return found
