@@ -37,14 +37,15 @@ class CellBar:
 
     def draw(self, done: int) -> None:
         """Shows that so many tasks are done."""
-        from IPython.display import display
+        from IPython import display
 
         if done == self._done:  # a notebook keeps each message
             return
         self._done = done
+        publish: Any = display.display
         line = _CellLine(self._what, done, self._tasks)
         if self._shown is None:
-            self._shown = display(line, display_id=True)
+            self._shown = publish(line, display_id=True)
         else:
             self._shown.update(line)
 

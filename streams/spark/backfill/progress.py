@@ -76,7 +76,8 @@ def progress_of(
 
     :param tasks: the number of tasks of the last stage of the job.
     """
-    context, group = spark.sparkContext, group_of(what)
+    context: Any = spark.sparkContext
+    group = group_of(what)
     context.setLocalProperty("spark.jobGroup.id", group)
     is_free = spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
     finished = partial(_finished, context.statusTracker(), group)
