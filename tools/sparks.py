@@ -20,7 +20,8 @@ __all__ = ["main", "requirements", "without"]
 OF_SPARK = ("pyspark", "pandas", "pyarrow", "numpy")
 """The packages whose versions follow Spark's."""
 EXTRAS = "dev,json,parquet"
-TESTS = ("-m", "not slow")
+TESTS = ("-m", "not slow", "-W", "default::pytest.PytestUnraisableExceptionWarning")
+"""A PySpark leaves sockets to the garbage collector (4.1.0 does), of which Python warns."""
 
 
 def requirements(name: str) -> list[str]:

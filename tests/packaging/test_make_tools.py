@@ -56,7 +56,7 @@ def make(folder: Path, *words: str, **environment: str) -> str:
 
 def test_without_python(folder: Path) -> None:
     wanted = "error: there is no python9: install Python 3.11 or later, or give its name: PYTHON=python3.12\n"
-    for target in ("kafka", "check", "test-pythons"):
+    for target in ("kafka", "check", "test-pythons", "test-sparks"):
         assert make(folder, target, "PYTHON=python9") == wanted
 
 
