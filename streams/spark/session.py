@@ -14,6 +14,7 @@ import pyspark
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from processor_api.texts import repr_of
 from streams.spark.errors import SparkVersionError, WorkerEnvironmentError
 from streams.version import __version__
 
@@ -32,7 +33,7 @@ _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*")
 
 _DRIVER = ("the driver", "before the session is made")
 _CONNECT = ("this client of Spark Connect", "where the server of Spark Connect is started")
-"""Who has to have the versions of the executors, and when their Python is chosen."""
+"""The process that has the versions of the executors, and the time at which their Python is chosen."""
 
 _checked: WeakSet[SparkSession] = WeakSet()
 
@@ -68,9 +69,9 @@ def check_python_here(spark: SparkSession) -> None:
 def _check_python(python: str) -> None:
     if os.path.dirname(python) and not os.path.exists(python):
         raise WorkerEnvironmentError(
-            f"PYSPARK_PYTHON is {python!r}, and there is no such file on the driver, in {os.getcwd()!r}: Spark runs it"
-            " here too, to plan what tables and topics are read. Unpack the executors' archive in this folder, by the"
-            " same name, or run the driver on the cluster (--deploy-mode cluster)"
+            f"PYSPARK_PYTHON is {repr_of(python)}, and the driver has no such file in {repr_of(os.getcwd())}: Spark"
+            " runs it here too, to plan what tables and topics are read. Unpack the executors' archive in this folder,"
+            " by the same name, or run the driver on the cluster (--deploy-mode cluster)"
         )
 
 

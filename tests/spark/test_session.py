@@ -48,7 +48,7 @@ def test_a_python_that_only_executors_have_is_refused(
     """That of an archive: Spark runs it on the driver to plan a table, and failed with an IOException of Java."""
     check_python_here(spark)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WorkerEnvironmentError, match=r"'\./environment/bin/python', and .* no such file .*Unpack"):
+    with pytest.raises(WorkerEnvironmentError, match=r"'\./environment/bin/python', and the driver .*Unpack"):
         _check_python("./environment/bin/python")
     (tmp_path / "environment" / "bin").mkdir(parents=True)
     (tmp_path / "environment" / "bin" / "python").symlink_to(sys.executable)

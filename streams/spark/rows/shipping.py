@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from streams.spark.errors import SerdeNotPicklable, SparkBridgeError
 
 cloudpickle: Any
@@ -52,7 +52,7 @@ SHIP = (
     "install it on the machines of the executors, or ship it: --py-files of spark-submit, or"
     " spark.addArtifacts(FILE, pyfile=True), which Spark Connect takes too"
 )
-"""What to do where executors have no module of the user."""
+"""The advice where executors have no module of the user."""
 
 
 def loads(data: bytes) -> Any:
@@ -63,7 +63,7 @@ def loads(data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except ModuleNotFoundError as error:
-        raise SparkBridgeError(f"a Spark executor has no module {error.name!r}: {SHIP}") from error
+        raise SparkBridgeError(f"a Spark executor has no module {repr_of(error.name)}: {SHIP}") from error
 
 
 def _may_be_sentinel(value: Any) -> bool:
