@@ -1,6 +1,7 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE streams_command.py streams_pytest.py ./
+COPY tools/package_metadata.py tools/package_metadata.py
 COPY processor_api processor_api
 COPY state state
 COPY dsl dsl

@@ -11,11 +11,9 @@ import re
 import shutil
 from pathlib import Path
 
+from tools.package_metadata import CODE, LINK
 from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, NAVIGATION, ROOT, pages
 from tools.site.reference import REFERENCE, write_reference
-
-LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
-CODE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def stage(folder: Path) -> None:
