@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError, StreamsError
@@ -14,10 +17,12 @@ from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fails, warn
-from streams.cli.output.terminal import say
+from streams.cli.output.terminal import say, say_lines
 from streams.cli.output.waiting_notice import WaitingNotice
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
+from streams.cli.working_directory import still_there
+from streams.config.sources import Given
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
@@ -37,31 +42,64 @@ def add_parser(commands: Any) -> None:
         " A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="print what an issue needs, as Markdown: versions, checks, settings without secrets, the topology, and the"
+        " last errors",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", type=Path, help="with --report: the log of a worker, whose last errors are added"
+    )
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))
 
 
+@dataclass
+class _Loaded:
+    """The settings and the topology, as far as the checks could load them."""
+
+    given: Given = field(default_factory=Given)
+    topology: Topology | None = None
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Prints findings as they come; returns the exit status."""
+    """Prints findings as they come, or the report; returns the exit status."""
+    if arguments.log is not None and not arguments.report:
+        raise CannotRun("--log adds to a report: give --report too")
     logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
-    status = CLEAN
-    for finding in _findings(arguments):
-        say(f"{finding}")
-        sys.stdout.flush()
-        if finding.verdict is Verdict.FAIL:
-            status = FAILED
-    return status
+    loaded, findings = _Loaded(), []
+    for finding in _findings(arguments, loaded):
+        findings.append(finding)
+        if not arguments.report:
+            say(f"{finding}")
+            sys.stdout.flush()
+    if arguments.report:
+        say_lines(_report(arguments, findings, loaded))
+    return FAILED if any(finding.verdict is Verdict.FAIL for finding in findings) else CLEAN
 
 
-def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
+def _report(arguments: argparse.Namespace, findings: list[Finding], loaded: _Loaded) -> str:
+    from streams.cli.cluster.workers import Seen, on_this_machine
+    from streams.cli.doctor.report import Examined, report
+
+    application_id = loaded.given.settings.get("application.id")
+    seen = on_this_machine(application_id)() if isinstance(application_id, str) else Seen()
+    log = None if arguments.log is None else Path(still_there(str(arguments.log)))
+    return report(Examined(findings, loaded.given, loaded.topology, seen, log))
+
+
+def _findings(arguments: argparse.Namespace, loaded: _Loaded) -> Iterable[Finding]:
     from streams.cli.doctor.machine_checks import check_open_files, check_state_directory, check_versions
 
     yield from check_versions()
     yield from check_open_files()
     try:
-        given = given_settings(arguments, derives_id=True).settings
+        loaded.given = given_settings(arguments, derives_id=True)
+        given = loaded.given.settings
         config = _config(given)
     except (ConfigError, CannotRun) as error:
+        _add_what_can_be_read(loaded.given, arguments)
         yield from fails("settings", error)
         return
     named = "application.id" in given
@@ -69,7 +107,7 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
     topology: Topology | None = None
     if arguments.topology is not None:
         try:
-            topology = load_topology(arguments.topology, lambda: config)
+            topology = loaded.topology = load_topology(arguments.topology, lambda: config)
             check_serdes(topology, config.default_key_serde, config.default_value_serde)
         except (StreamsError, CannotRun) as error:
             yield from fails("topology", error)
@@ -80,6 +118,17 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
         yield from _noticed(_on_the_cluster(config, topology, named=named))
     else:
         yield warn("settings", "bootstrap.servers is not given, so no broker is checked")
+
+
+def _add_what_can_be_read(given: Given, arguments: argparse.Namespace) -> None:
+    """Adds the settings of the environment and of ``-c`` where no others could be read: a report must mask them."""
+    if given.settings:
+        return
+    given.add_environment(os.environ)
+    for pair in arguments.set:
+        name, equals, value = pair.partition("=")
+        if equals:
+            given.add(name.strip(), value, "-c")
 
 
 def _noticed(findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -27,7 +27,7 @@ def check_versions() -> Iterable[Finding]:
         yield ok("python", python)
     except CannotRun as error:
         yield fail("python", f"{python}: {error}")
-    yield from _version("streams", _own_version)
+    yield from _version("streams", own_version)
     yield from _version("librdkafka", _librdkafka_version)
     yield from _version("rocksdict", _rocksdict_version)
 
@@ -39,7 +39,8 @@ def _version(what: str, find: Callable[[], str]) -> list[Finding]:
         return fails(what, error)
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """Returns the version of this library."""
     from streams import __version__
 
     return __version__
