@@ -45,8 +45,10 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 .DELETE_ON_ERROR:
 .PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
+# The tour, a minute; then `.venv/bin/streams demo --http` shows one of its applications in a browser. Neither needs Kafka.
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
+	@echo "The command is $(VENV)/bin/streams."
 
 # History in Parquet files, a backfill in Spark, and a live application that goes on with it, on a Kafka of its own.
 demo-spark: $(INSTALLED)
@@ -177,13 +179,14 @@ clean:
 	rm -rf $(VENV) $(VENV)-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Only what an application needs: about 70 MB, some seconds. The build backend goes first, and is pinned like all else.
+# What an application needs, with its HTTP port: about 85 MB, some seconds. The build backend goes first, and is pinned
+# like all else.
 $(BASE_INSTALLED): pyproject.toml constraints.txt
 	@$(NEEDS_PYTHON)
-	@echo "a virtual environment in $(VENV), with streams and what it needs: about 70 MB"
+	@echo "a virtual environment in $(VENV), with streams, its HTTP port and what both need: about 85 MB"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) hatchling
-	@$(PIP) --no-build-isolation -e .
+	@$(PIP) --no-build-isolation -e '.[http]'
 	@echo "$(VENV) is ready: . $(VENV)/bin/activate, or begin commands with $(VENV)/bin/"
 	@touch $@
 

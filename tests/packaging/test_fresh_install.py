@@ -98,3 +98,10 @@ def test_a_missing_extra_is_named_with_its_command(
     assert f"pip install 'streams-for-kafka[{extra}]'" in result.stderr
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_demo_in_a_browser_names_its_extra(fresh: Path, run: Run, tmp_path: Path) -> None:
+    result = run(fresh / "streams", "demo", "--http", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "error: http.listen needs aiohttp: pip install 'streams-for-kafka[http]'\n"

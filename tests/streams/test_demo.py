@@ -103,6 +103,8 @@ Your own: put an application into app.py, and type records for it with
   streams try app.py
 Those of the tour can be tried too, such as
   streams try streams.cli.demo.counting
+A browser shows an application while it works, if the extra http is installed:
+  streams demo --http
 """
 
 

@@ -71,6 +71,7 @@ if __name__ == "__main__":
 
 
 ORDERS = 1000
+TOPICS = ("orders", "customers", "orders-by-customer", "cents-by-minute", "bills")
 PARTITIONS = 2
 CUSTOMERS = 40
 FIRST_MS = 1_735_732_800_000
@@ -129,7 +130,7 @@ class Crash:
         self._directory = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="streams-demo-")))
         self._state = self._directory / "state"
         self._broker = EmbeddedBroker()
-        for topic in ("orders", "customers", "orders-by-customer", "cents-by-minute", "bills"):
+        for topic in TOPICS:
             self._broker.create_topic(topic, PARTITIONS)
         self._clients = EmbeddedClients(self._broker)
         self._admin, self._producer = self._clients.admin({}), self._clients.producer({})

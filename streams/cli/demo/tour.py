@@ -100,7 +100,9 @@ class Tour:
         self._say(
             "\nYour own: put an application into app.py, and type records for it with\n  streams try app.py\n"
             "Those of the tour can be tried too, such as\n"
-            f"  streams try {STOPS[0].module}"
+            f"  streams try {STOPS[0].module}\n"
+            "A browser shows an application while it works, if the extra http is installed:\n"
+            "  streams demo --http"
         )
         return CLEAN if exact else FAILED
 
