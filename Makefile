@@ -14,6 +14,7 @@ TIMES ?= 3
 PORT ?= 9092
 DIR ?=
 SEED ?=
+TAG ?=
 BASEDPYRIGHT ?= 1.40.2
 KAFKA_RELEASE = $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' tools/kafka/pom.xml)
 BROKERS ?= 4.2.0 4.3.1 4.4.0
@@ -43,7 +44,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs release publishable clean
 
 # The tour, a minute; then `.venv/bin/streams demo --http` shows one of its applications in a browser. Neither needs Kafka.
 demo: $(BASE_INSTALLED)
@@ -170,6 +171,14 @@ pictures: $(INSTALLED)
 # The documentation as a site in build/site, which a browser opens without a server. A broken link ends it.
 docs: $(DOCS_INSTALLED)
 	$(PY) -m tools.site
+
+# What a release publishes, in dist: sdist, wheel, software bill of materials, checksums. All but the tests is checked.
+release: check docs
+	$(PYTHON) -m tools.release
+
+# Whether dist may be published under TAG.
+publishable:
+	@$(PYTHON) -m tools.release --publishable "$(TAG)"
 
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)

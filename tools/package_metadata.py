@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-__all__ = ["CODE", "LINK", "PLACEHOLDER", "PackageMetadata", "absolute", "addresses"]
+__all__ = ["CODE", "LINK", "PackageMetadata", "absolute", "addresses"]
 
 LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
 CODE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
-PLACEHOLDER = "placeholder-organization"
-"""The organization of a repository that is not published yet."""
 
 
 class PackageMetadata(MetadataHookInterface):
