@@ -44,7 +44,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs release publishable clean
+.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-sparks test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs release publishable announce clean
 
 # The tour, a minute; then `.venv/bin/streams demo --http` shows one of its applications in a browser. Neither needs Kafka.
 demo: $(BASE_INSTALLED)
@@ -179,6 +179,12 @@ release: check docs
 # Whether dist may be published under TAG.
 publishable:
 	@$(PYTHON) -m tools.release --publishable "$(TAG)"
+
+# A release on GitHub with the files of dist, for a TAG that is there; by the command gh, which is logged in.
+announce:
+	@mkdir -p build
+	@$(PYTHON) -m tools.release --notes > build/notes.md
+	gh release create "$(TAG)" dist/* --verify-tag --title "$(TAG)" --notes-file build/notes.md
 
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)

@@ -4,7 +4,8 @@ It leaves in ``dist`` the sdist, the wheel, a list of the wheel's dependencies (
 three. The wheel is built from the sdist, compared with one that is built from the checkout, and installed into an empty
 environment of each supported Python on this machine, where it takes the tour of ``streams demo``. Nothing is published.
 
-``python -m tools.release --publishable TAG`` checks whether these files may be published under a tag.
+``python -m tools.release --publishable TAG`` checks whether these files may be published under a tag, and
+``python -m tools.release --notes`` prints the part of the changelog about this version.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from tools import pythons
 
-__all__ = ["checksums", "main", "publishing_problems", "version_problems", "with_subject"]
+__all__ = ["checksums", "main", "notes", "publishing_problems", "version_problems", "with_subject"]
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -72,6 +73,18 @@ def publishing_problems(tag: str, root: Path = ROOT) -> list[str]:
     if not sums.is_file() or sums.read_text("utf-8") != checksums(root / "dist"):
         found.append(f"dist/{SUMS} must be that of the files in dist: run make release")
     return found
+
+
+def notes(root: Path = ROOT) -> str:
+    """Returns the part of the changelog about the version, without its heading.
+
+    :raises ReleaseError: if it has none.
+    """
+    if problems := version_problems(root):
+        raise ReleaseError("\n".join(problems))
+    text = (root / "CHANGELOG.md").read_text("utf-8")
+    parts = re.split(r"^## \[?(\S+?)\]?(?: - .*)?$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))[version_of(root)].strip() + "\n"
 
 
 def checksums(folder: Path) -> str:
@@ -184,6 +197,8 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[:1] == ["--publishable"]:
             if problems := publishing_problems(*arguments[1:2] or [""]):
                 raise ReleaseError("\n".join(problems))
+        elif arguments[:1] == ["--notes"]:
+            _say(notes().rstrip())
         else:
             release()
     except ReleaseError as error:

@@ -74,6 +74,7 @@ def test_the_image_can_be_built_from_what_is_copied_into_it(root: Path, tmp_path
     assert set(sources) <= admitted
     for source in sources:
         copy = shutil.copytree if (root / source).is_dir() else shutil.copy
+        (tmp_path / source).parent.mkdir(exist_ok=True)
         copy(root / source, tmp_path / source)
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True)

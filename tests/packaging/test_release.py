@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.release import ReleaseError, checksums, publishing_problems, version_of, version_problems, with_subject
+from tools.release import (
+    ReleaseError,
+    checksums,
+    notes,
+    publishing_problems,
+    version_of,
+    version_problems,
+    with_subject,
+)
 
 PYPROJECT = "[tool.hatch.metadata.hooks.custom]\nrepository = '{}'\n"
 
@@ -18,7 +26,9 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout of version 1.2.0 that may be published."""
     (tmp_path / "streams").mkdir()
     (tmp_path / "streams" / "version.py").write_text('"""It."""\n\n__version__ = "1.2.0"\n')
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 1.2.0 - 2027-01-31\n\n## 1.1.0 - 2027-01-01\n")
+    (tmp_path / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## Unreleased\n\n## 1.2.0 - 2027-01-31\n\n## 1.1.0 - 2027-01-01\n"
+    )
     (tmp_path / "pyproject.toml").write_text(PYPROJECT.format("https://github.com/somebody/streams"))
     dist = tmp_path / "dist"
     dist.mkdir()
@@ -41,7 +51,9 @@ def test_a_tag_of_another_version_is_refused(checkout: Path) -> None:
         assert problem == f"the tag must be v1.2.0, the version of streams/version.py, got {tag!r}"
 
 
-@pytest.mark.parametrize("headings", ["## Unreleased\n", "## Unreleased\n## 1.2.0\n", "## Unreleased\n## 11.2.0 - 2027-01-31\n"])
+@pytest.mark.parametrize(
+    "headings", ["## Unreleased\n", "## Unreleased\n## 1.2.0\n", "## Unreleased\n## 11.2.0 - 2027-01-31\n"]
+)
 def test_a_version_without_a_date_is_refused(checkout: Path, headings: str) -> None:
     (checkout / "CHANGELOG.md").write_text(headings)
     (problem,) = version_problems(checkout)
@@ -62,7 +74,9 @@ def test_a_placeholder_is_refused(checkout: Path) -> None:
 def test_files_that_were_changed_are_refused(checkout: Path) -> None:
     wheel = checkout / "dist" / "one.whl"
     wheel.write_bytes(b"another")
-    assert publishing_problems("v1.2.0", checkout) == ["dist/SHA256SUMS must be that of the files in dist: run make release"]
+    assert publishing_problems("v1.2.0", checkout) == [
+        "dist/SHA256SUMS must be that of the files in dist: run make release"
+    ]
     (checkout / "dist" / "SHA256SUMS").unlink()
     assert len(publishing_problems("v1.2.0", checkout)) == 1
 
@@ -83,3 +97,13 @@ def test_a_bill_of_materials_is_about_this_package() -> None:
     found = json.loads(with_subject(json.dumps({"metadata": {"timestamp": "now"}, "components": components})))
     assert found["metadata"] == {"timestamp": "now", "component": components[1]}
     assert found["components"] == components[:1]
+
+
+def test_the_notes_of_a_release_are_its_part_of_the_changelog(checkout: Path) -> None:
+    text = "# C\n\n## Unreleased\n\n- new\n\n## 1.2.0 - 2027-01-31\n\n### Added\n\n- one\n\n"
+    text += "## [1.1.0] - 2027-01-01\n\n- old\n"
+    (checkout / "CHANGELOG.md").write_text(text)
+    assert notes(checkout) == "### Added\n\n- one\n"
+    (checkout / "CHANGELOG.md").write_text("## Unreleased\n")
+    with pytest.raises(ReleaseError, match="must have a heading"):
+        notes(checkout)
