@@ -21,8 +21,9 @@ def extra(purpose: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        text = f"{error.name or error} is not installed, {purpose}; install streams-for-kafka[registry]"
-        raise ImportError(text, name=error.name) from error
+        package = "protobuf" if (error.name or "").partition(".")[0] == "google" else error.name or error
+        what = f"{package} is not installed, {purpose}"
+        raise ImportError(f"{what}: pip install 'streams-for-kafka[registry]'", name=error.name) from error
 
 
 class RegistryAway(UnreachableError):

@@ -111,7 +111,7 @@ def json_serde(
     if use_orjson is None:
         use_orjson = orjson is not None
     if use_orjson and orjson is None:
-        raise ImportError("orjson is not installed; install streams-for-kafka[json]", name="orjson")
+        raise ImportError("orjson is not installed: pip install 'streams-for-kafka[json]'", name="orjson")
     write, read = _by_orjson(default, sort_keys) if use_orjson else _by_standard_library(default, sort_keys)
     again = partial(json_serde, default=default, use_orjson=given)
     kind = _Json if sort_keys else _JsonOfValues
