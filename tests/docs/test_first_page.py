@@ -67,4 +67,22 @@ def test_figures_are_those_of_the_page_about_performance() -> None:
         rows = [row.split("|") for row in "".join(cells[:2]).splitlines()]
         expected = {row[2].strip(): row[3].strip() for row in rows}
         runners = ("streams", "Java", "Quix", "Faust")
-        assert [cell.strip() for cell in rate.split("|")] == [expected.get(runner, "") for runner in runners]
+        assert [cell.strip() for cell in rate.split("|")] == [expected.get(runner, "no joins") for runner in runners]
+
+
+def test_no_cell_of_the_comparison_is_empty() -> None:
+    """What was not looked at says nothing."""
+    table = PAGE.partition("## Beside other libraries\n")[2].strip().partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert len(rows) > 15
+    assert {len(row) for row in rows} == {5}
+    assert [row for row in rows[2:] if "" in row] == []
+
+
+def test_the_two_commands_are_targets_of_the_makefile() -> None:
+    block = re.search(r"## Two commands\n.*?```sh\n(.*?)```", PAGE, re.DOTALL)
+    assert block is not None
+    named = re.findall(r"^make (\S+)", block[1], re.MULTILINE)
+    assert named == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)

@@ -122,6 +122,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/journey-of-a-record.md",
             "docs/invariants.md",
             "CONTRIBUTING.md",
+            "CODE_OF_CONDUCT.md",
             "SECURITY.md",
             "CHANGELOG.md",
         ),
