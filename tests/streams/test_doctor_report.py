@@ -11,12 +11,11 @@ import pytest
 import streams
 from quick_process import run
 from streams.cli.cluster.workers import Seen
-from streams.cli.doctor.redaction import Redaction, is_private, public_value
 from streams.cli.doctor.report import LOG_BYTES, LOG_LINES, Examined, report
 from streams.cli.output.failures import CannotRun
 from streams.cli.output.findings import fail, ok
 from streams.config.client_properties import PROPERTIES
-from streams.config.secrets import MASK, is_secret
+from streams.config.secrets import MASK, Redaction, is_private, is_secret, public_value
 from streams.config.sources import Given
 from streams.observing.status import NodeStatus, TaskStatus, ThreadStatus, WorkerStatus
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from processor_api.texts import plain_str, shown
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.workers import Seen
-from streams.cli.doctor.redaction import Redaction, public_value
 from streams.cli.output.failures import CannotRun
 from streams.cli.output.findings import Finding
+from streams.config.secrets import Redaction, public_value
 from streams.config.sources import Given
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import WorkerStatus
@@ -42,7 +42,7 @@ _FENCE = re.compile(r"`{3,}")
 
 @dataclass(frozen=True)
 class Examined:
-    """What the checks of `streams doctor` found, for the report."""
+    """The results of the checks of `streams doctor`, for the report."""
 
     findings: Sequence[Finding]
     given: Given
