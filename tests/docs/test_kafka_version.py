@@ -29,7 +29,7 @@ OTHERS = {
     "CONTRIBUTING.md": {"4.2.0", "4.3.1"},  # how another release is chosen
     "README.md": {"4.3.1"},  # what the figures were measured with
     "docs/conformance.md": {"4.2.0", "4.3.1"},  # what `make test-brokers` runs on
-    "docs/migration.md": {"4.3.1"},  # what is done otherwise by older releases
+    "docs/from-java.md": {"4.3.1"},  # what older releases do otherwise
     "docs/performance.md": {"4.3.1"},
     "docs/semantics.md": {"4.3.1"},
     "docs/standby-tasks.md": {"4.3.1"},

@@ -120,7 +120,7 @@ def test_each_link_of_a_package_page_is_that_of_a_file(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("[a](docs/stores.md#in-one-call)", "[a](https://github.com/o/n/blob/v1/docs/stores.md#in-one-call)"),
+        ("[a](LICENSE#b)", "[a](https://github.com/o/n/blob/v1/LICENSE#b)"),
         ("![a\nb](p.svg)", "![a\nb](https://raw.githubusercontent.com/o/n/v1/p.svg)"),
         ("[a](docs)", "[a](https://github.com/o/n/tree/v1/docs)"),
         ("[a](https://kafka.apache.org/)", "[a](https://kafka.apache.org/)"),

@@ -101,7 +101,7 @@ def _dependencies() -> Iterator[str]:
     """Yields the packages that the library or one of its extras needs."""
     try:
         needed = metadata.requires(_PACKAGE) or []
-    except metadata.PackageNotFoundError:  # a checkout on the path, which nobody has installed
+    except metadata.PackageNotFoundError:  # a checkout on the path that is not installed
         needed = ["confluent-kafka", "pydantic", "rocksdict"]
     for one in needed:
         found = _NAME.match(one)
