@@ -30,9 +30,9 @@ OTHERS = {
     "README.md": {"4.3.1"},  # what the figures were measured with
     "docs/conformance.md": {"4.2.0", "4.3.1"},  # what `make test-brokers` runs on
     "docs/from-java.md": {"4.3.1"},  # what older releases do otherwise
+    "docs/high-availability.md": {"4.3.1"},
     "docs/performance.md": {"4.3.1"},
     "docs/semantics.md": {"4.3.1"},
-    "docs/standby-tasks.md": {"4.3.1"},
     "docs/streams-groups.md": {"4.2.0", "4.2.1", "4.3.1"},  # where a defect was, and what older brokers lack
     "docs/versions.md": {"4.2.0", "4.3.1"},  # what `make test-brokers` runs on
 }
