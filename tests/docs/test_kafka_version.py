@@ -26,7 +26,7 @@ PAGES = sorted(
     if page.is_file() and page.name != "CHANGELOG.md"
 )
 OTHERS = {
-    "CONTRIBUTING.md": {"4.2.0", "4.3.1"},  # how another release is chosen
+    "CONTRIBUTING.md": {"4.2.0", "4.2.1", "4.3.0", "4.3.1"},  # how another release, or another Spark, is chosen
     "README.md": {"4.3.1"},  # what the figures were measured with
     "docs/conformance.md": {"4.2.0", "4.3.1"},  # what `make test-brokers` runs on
     "docs/from-java.md": {"4.3.1"},  # what older releases do otherwise
@@ -34,7 +34,7 @@ OTHERS = {
     "docs/performance.md": {"4.3.1"},
     "docs/semantics.md": {"4.3.1"},
     "docs/streams-groups.md": {"4.2.0", "4.2.1", "4.3.1"},  # where a defect was, and what older brokers lack
-    "docs/versions.md": {"4.2.0", "4.3.1"},  # what `make test-brokers` runs on
+    "docs/versions.md": {"4.1.0", "4.2.0", "4.2.1", "4.3.0", "4.3.1"},  # of `make test-brokers` and `make test-sparks`
 }
 """Pages that mean another release, by name, and only that one."""
 
