@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from state.directory.own_files import write_own
 from streams.spark.executor.task_errors import Batches
+from streams.spark.sources.arrow_rows import RowSource
+from streams.spark.sources.task_rows import InputPart, TaskRows
 
 if TYPE_CHECKING:
     from streams.spark.backfill.history import History
@@ -34,6 +36,8 @@ class InputRows:
     has_headers: bool
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """The largest timestamp in ms of each partition and writer in an earlier run that this one goes on with."""
+    sources: tuple[RowSource, ...] | str = "the rows are only in a DataFrame"
+    """Of a DataFrame, the same rows as sources in order, which tasks read themselves; or why there are none."""
 
 
 class BackfillEngine(Protocol):
@@ -104,6 +108,28 @@ class BackfillEngine(Protocol):
     def cancel(self) -> None:
         """Has :meth:`run`, in another thread, end what it runs, and begin nothing more until :meth:`begin`."""
         ...
+
+
+def task_rows(parts: Iterable[InputPart], inputs: Sequence[InputRows]) -> TaskRows:
+    """Returns what a task reads of some inputs.
+
+    :param parts: the task's own.
+    """
+    return TaskRows(
+        tuple(parts),
+        ordered=tuple(one.in_order for one in inputs),
+        has_headers=any(one.has_headers for one in inputs),
+        highs=tuple(one.highs for one in inputs),
+    )
+
+
+def reading(attempt: Attempt, rows: Sequence[TaskRows]) -> Attempt:
+    """Returns a function whose tasks read their own rows, those at their number, instead of the rows they are given."""
+
+    def run(number: int, attempt_number: int, _: Batches) -> list[dict[str, Any]]:
+        return attempt(number, attempt_number, rows[number].batches())
+
+    return run
 
 
 REPORT = ".json"

@@ -85,6 +85,8 @@ class History:
     """Whether its columns are those of Parquet files, as they are."""
     _table: tuple[str, str] | None = field(default=None, repr=False, kw_only=True)
     """The name and the version of the table in a lake."""
+    _kafka: KafkaRows | None = field(default=None, repr=False, kw_only=True)
+    """The ranges of a topic that it is; ``None`` for another history."""
 
     @staticmethod
     def parquet(spark: SparkSession | None, path: str | list[str], **columns: Any) -> History:
@@ -172,8 +174,8 @@ class History:
             if given is None:
                 low = start if begins is None else dict(begins)
                 given = pin_offsets(config, topic, start=low, end=end if ends is None else dict(ends))
-            rows = _topic_rows(spark, config, topic, given)
-            return History(rows, headers="headers", partitions=count, time_unit="ms")
+            ranges, rows = _topic_rows(spark, config, topic, given)
+            return History(rows, headers="headers", partitions=count, time_unit="ms", _kafka=ranges)
 
         is_open = offsets is None and start == "earliest" and end == "latest"
         return replace(pin(offsets, None, None), _pinning=pin if is_open else None)
@@ -209,7 +211,16 @@ class History:
         """Returns an open history with other offsets: those given, or new ones from a start to an end, by partition."""
         assert self._pinning is not None
         found = self._pinning(offsets, start, end)
-        return replace(self, df=found.df)
+        return replace(self, df=found.df, _kafka=found.kafka_rows)
+
+    @property
+    def kafka_rows(self) -> KafkaRows | None:
+        """The ranges of a topic that are its rows; ``None`` if there are none, or its DataFrame is another one now."""
+        return self._kafka if self._kafka is not None and self._kafka.offsets == self.pinned() else None
+
+    def reads_all_of_files(self) -> bool:
+        """Returns whether its DataFrame of Spark has all rows of some Parquet files, as they are in them."""
+        return _SCAN.fullmatch(_analyzed(self.df)) is not None
 
     def unread(self, topic: str) -> str | None:
         """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
@@ -303,7 +314,7 @@ class History:
     def description(self) -> dict[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
         reading them: columns, types, and the source (:meth:`source`)."""
-        left_out = ("df", "_pinning", "_only", "_is_plain", "_table", "name")
+        left_out = ("df", "_pinning", "_only", "_is_plain", "_table", "_kafka", "name")
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**options, "types": self.types(), "source": self.source()}
 
@@ -344,16 +355,19 @@ def _of_table(spark: SparkSession | None, found: TableAtVersion, columns: Mappin
     return History(rows, **columns, _table=(found.name, found.version))
 
 
-def _topic_rows(spark: SparkSession | None, config: ClusterConfig, topic: str, offsets: OffsetRanges) -> Any:
+def _topic_rows(
+    spark: SparkSession | None, config: ClusterConfig, topic: str, offsets: OffsetRanges
+) -> tuple[KafkaRows, Any]:
+    """Returns the records of some ranges of a topic: as sources of Arrow, and with a session also as a DataFrame."""
+    settings, offsets = cluster_settings(config), offsets.of(topic)
+    plan = plan_of(settings, topic, offsets, None, None, headers=True, times="ms", max_rows_per_task=None)
+    ranges = KafkaRows(plan, offsets)
     if spark is None:
         check_ranges(config, offsets)
-        plan = plan_of(
-            cluster_settings(config), topic, offsets, None, None, headers=True, times="ms", max_rows_per_task=None
-        )
-        return KafkaRows(plan, offsets)
+        return ranges, ranges
     from streams.spark.tables.read import read_topic
 
-    return read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
+    return ranges, read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
 
 
 def _states_of(df: DataFrame, names: Iterable[str]) -> dict[str, list[Any]]:
@@ -378,12 +392,20 @@ _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b")
 """The numbers that Spark gives to columns, scans and functions, each time others."""
 
 
-def _plan_of(df: DataFrame) -> str:
-    """Returns a hash of the plan of a DataFrame."""
+_SCAN = re.compile(r"\s*[^\n]*\nRelation \[[^\n]*\] parquet\s*")
+"""The analyzed plan of a DataFrame that has all rows of Parquet files; its first line has the columns."""
+
+
+def _analyzed(df: DataFrame) -> str:
+    """Returns the plan of a DataFrame, as Spark shows it."""
     with redirect_stdout(io.StringIO()) as shown:
         df.explain(extended=True)
-    analyzed = shown.getvalue().partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
-    return blake2b(_NUMBERS.sub("", analyzed).encode(), digest_size=8).hexdigest()
+    return shown.getvalue().partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+
+
+def _plan_of(df: DataFrame) -> str:
+    """Returns a hash of the plan of a DataFrame."""
+    return blake2b(_NUMBERS.sub("", _analyzed(df)).encode(), digest_size=8).hexdigest()
 
 
 def _quoted(column: str) -> str:

@@ -14,9 +14,8 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -24,22 +23,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from processor_api.texts import repr_of
-from streams.runtime.threads.gc_tuning import relax_collector
-from streams.spark.backfill.engine import Attempt, InputRows
+from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
+from streams.spark.backfill.engine import Attempt, InputRows, task_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.progress import shown_progress
 from streams.spark.errors import BackfillCancelled, OffsetGapError, PartitionMismatchError, SparkBridgeError
 from streams.spark.executor.prepared_history import Preparation
-from streams.spark.executor.rows import HEADERS
 from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import error_of, passed_to_driver
 from streams.spark.rows.shipping import dumps, loads
-from streams.spark.sources.arrow_rows import Behind, RecordFile, RowSource, is_arrow, sources_of, with_preparation
+from streams.spark.sources.arrow_rows import Behind, Place, Prepared, RecordFile, RowSource, is_arrow, sources_of
+from streams.spark.sources.ordered_files import Orders
+from streams.spark.sources.task_rows import InputPart, TaskRows
 
-BATCH_ROWS = 10_000
-"""Rows that a task gets at a time."""
-NO_TIME = -(1 << 63)
-ORDER = ("high", "q", "pid", "upstream", "seq")
 _NAME = re.compile(r"local(?:\[(\d+|\*)\])?")
 
 
@@ -59,101 +55,13 @@ def processes_of(engine: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class _InputPart:
-    """Rows of one partition and one input, in a file or at their source."""
-
-    input: int
-    source: RowSource
-    in_order: bool
-    """Whether ``seq`` grows from row to row."""
-    first: int = -1
-    last: int = -1
-    """The first and the last ``seq``, of rows in order."""
-
-
-@dataclass(frozen=True)
-class _TaskRows:
-    """Describes the rows that a task reads.
-
-    :param ordered: for each input, whether ``seq`` is the order of its rows.
-    :param has_headers: whether any input has headers.
-    """
-
-    parts: tuple[_InputPart, ...] = ()
-    ordered: tuple[bool, ...] = ()
-    has_headers: bool = False
-    highs: tuple[Mapping[tuple[int, int], int], ...] = ()
-    """The largest timestamps that :class:`InputRows` has, for each input."""
-    is_single: bool = False
-    """Whether the rows are of one input that one task wrote, so that ``seq`` alone is their order."""
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows in the order of live."""
-        if not self.parts:
-            return
-        parts = sorted(self.parts, key=lambda one: one.first)
-        follow = all(one.last < other.first for one, other in pairwise(parts))
-        if self.is_single and all(one.in_order for one in parts) and (follow or len(parts) == 1):
-            for part in parts:
-                for batch in part.source.batches():
-                    yield from _cut(self._shaped(batch, part.input))
-            return
-        table = pa.Table.from_batches([
-            self._shaped(batch, part.input) for part in parts for batch in part.source.batches()
-        ])  # fmt: skip
-        for batch in self._sorted(table).to_batches(BATCH_ROWS):
-            yield from _cut(batch)
-
-    def _shaped(self, batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-        """Returns a batch with the columns that all inputs have together."""
-        count, names = batch.num_rows, ["pid", "upstream", "seq", "ts", "key", "value"]
-        arrays = [batch.column(name) for name in names]
-        if self.has_headers:
-            own = batch.column("headers") if "headers" in batch.schema.names else pa.nulls(count, HEADERS)
-            names, arrays = [*names, "headers"], [*arrays, own.cast(HEADERS)]
-        return pa.RecordBatch.from_arrays([*arrays, pa.array([number] * count, pa.int32())], names=[*names, "q"])
-
-    def _sorted(self, table: pa.Table) -> pa.Table:
-        if self.is_single and all(self.ordered):
-            return table.sort_by([("pid", "ascending"), ("seq", "ascending")])
-        table = table.sort_by([(name, "ascending") for name in ("q", "pid", "upstream", "seq")])
-        table = table.append_column("high", pa.array(self._highs(table)))
-        order = [(name, "ascending") for name in ORDER]
-        if not all(self.ordered):
-            order += [("key", "ascending"), ("value", "ascending")]
-            if self.has_headers:
-                texts = pa.array([repr(one) for one in table.column("headers").to_pylist()])
-                table, order = table.append_column("text", texts), [*order, ("text", "ascending")]
-        return table.sort_by(order).select([name for name in table.column_names if name not in ("high", "text")])
-
-    def _highs(self, table: pa.Table) -> np.ndarray:
-        """Returns the largest timestamp so far of each row's input; where rows are in the order of time, their own."""
-        times = table.column("ts").fill_null(NO_TIME).to_numpy()
-        groups = [table.column(name).fill_null(-1).to_numpy() for name in ("q", "pid", "upstream")]
-        highs = times.copy()
-        begins = np.flatnonzero(np.logical_or.reduce([np.diff(one, prepend=one[:1] - 1) != 0 for one in groups]))
-        for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
-            number, partition, writer = (int(one[begin]) for one in groups)
-            if self.ordered[number]:
-                np.maximum.accumulate(times[begin:end], out=highs[begin:end])
-                before = self.highs[number].get((partition, writer), NO_TIME)
-                np.maximum(highs[begin:end], before, out=highs[begin:end])
-        return cast(np.ndarray, highs)
-
-
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for begin in range(0, batch.num_rows, BATCH_ROWS):
-        yield batch.slice(begin, BATCH_ROWS)
-
-
-@dataclass(frozen=True)
 class _FilePart:
     """Rows of one partition in a file that was divided from a source."""
 
     path: str
 
     @property
-    def partition(self) -> int | None:
+    def place(self) -> Place | None:
         return None
 
     def batches(self, only: Any = None) -> Iterator[pa.RecordBatch]:
@@ -161,33 +69,48 @@ class _FilePart:
             yield from reader
 
 
-@dataclass
 class _Division:
     """The file of one partition while it is written."""
 
-    path: str
-    writer: Any
-    first: int = -1
-    last: int = -1
-    in_order: bool = True
-    rows: int = field(default=0)
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        self._path = path
+        self._writer = pa.ipc.new_stream(path, schema)
+        self._first = self._last = -1
+        self._owners: set[tuple[int | None, int]] = set()
+        """The partitions and writers of the rows; no more are noted where there are several."""
+        self._rises = True
 
     def add(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, at least one."""
+        self._writer.write_batch(rows)
         seq = rows.column("seq")
-        if seq.null_count or not rows.num_rows:
-            self.in_order = self.in_order and not seq.null_count
-        else:
-            numbers = seq.to_numpy()
-            self.in_order = self.in_order and bool(numbers[0] > self.last) and bool((np.diff(numbers) > 0).all())
-            self.first = int(numbers[0]) if self.rows == 0 else self.first
-            self.last = int(numbers[-1])
-        self.rows += rows.num_rows
-        self.writer.write_batch(rows)
+        self._rises = self._rises and not seq.null_count
+        for name in ("pid", "upstream") if self._rises else ():
+            bounds = pc.min_max(rows.column(name)).as_py()
+            self._rises = self._rises and bounds["min"] == bounds["max"] and not rows.column(name).null_count
+        if not self._rises:
+            return
+        numbers = seq.to_numpy()
+        self._rises = bool(numbers[0] > self._last) and bool((np.diff(numbers) > 0).all())
+        self._owners.add((rows.column("pid")[0].as_py(), rows.column("upstream")[0].as_py()))
+        self._first = int(numbers[0]) if self._first < 0 else self._first
+        self._last = int(numbers[-1])
+
+    def part(self, number: int) -> InputPart:
+        """Closes the file; returns it as a part of an input."""
+        self.close()
+        source = _FilePart(self._path)
+        if not self._rises or len(self._owners) != 1:
+            return InputPart(number, source, None)
+        [(partition, writer)] = self._owners
+        assert partition is not None
+        return InputPart(number, source, Place(partition, self._first, self._last), writer)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
-def divide(
-    source: RowSource, number: int, partitions: int, folder: str, done: Collection[int]
-) -> dict[int, _InputPart]:
+def divide(source: RowSource, number: int, partitions: int, folder: str, done: Collection[int]) -> dict[int, InputPart]:
     """Divides the rows of a source into files, one for each partition.
 
     :param number: of the input.
@@ -199,19 +122,16 @@ def divide(
     try:
         for batch in source.batches():
             for partition, rows in _by_partition(batch, partitions):
-                if partition in done:
+                if partition in done or not rows.num_rows:
                     continue
                 if partition not in opened:
                     path = os.path.join(folder, f"q{number}-{uuid4().hex}-p{partition}.arrow")
-                    opened[partition] = _Division(path, pa.ipc.new_stream(path, rows.schema))
+                    opened[partition] = _Division(path, rows.schema)
                 opened[partition].add(rows)
+        return {partition: one.part(number) for partition, one in opened.items()}
     finally:
         for one in opened.values():
-            one.writer.close()
-    return {
-        partition: _InputPart(number, _FilePart(one.path), one.in_order, one.first, one.last)
-        for partition, one in opened.items()
-    }
+            one.close()
 
 
 def _by_partition(batch: pa.RecordBatch, partitions: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -237,11 +157,12 @@ class LocalEngine:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
+        self._orders = Orders()
         self._stop: Future[None] = Future()
         """Done once :meth:`cancel` was called."""
 
     def begin(self) -> None:
-        self._stop = Future()
+        self._stop, self._orders = Future(), Orders()
         if self._processes > 1:
             _executor(self._processes)
 
@@ -252,10 +173,12 @@ class LocalEngine:
                 " History.parquet(None, path), History.kafka(None, ...), or History of a pyarrow.Table or dataset",
                 topic=topic,
             )
-        return InputRows(topic, sources_of(history), 1, by_offset, history.headers is not None)
+        found = self._orders.of(topic, history, by_offset=by_offset)
+        sources = sources_of(history) if isinstance(found, str) else found
+        return InputRows(topic, sources, 1, by_offset, history.headers is not None)
 
     def prepared(self, rows: InputRows, job: Preparation) -> InputRows:
-        return replace(rows, rows=tuple(with_preparation(one, job) for one in rows.rows))
+        return replace(rows, rows=tuple(Prepared(one, job) for one in rows.rows))
 
     def none_of(self, rows: InputRows) -> InputRows:
         return replace(rows, rows=())
@@ -320,36 +243,27 @@ class LocalEngine:
         *,
         in_one_task: bool,
         done: Collection[int],
-    ) -> dict[int, _TaskRows]:
+    ) -> dict[int, TaskRows]:
         """Returns what each task reads."""
-        parts: dict[int, list[_InputPart]] = {number: [] for number in range(tasks) if number not in done}
+        parts: dict[int, list[InputPart]] = {number: [] for number in range(tasks) if number not in done}
         jobs: list[Any] = []
         for number, one in enumerate(inputs):
             for source in one.rows:
-                place = source.partition
-                if place is not None and not in_one_task and 0 <= place < tasks:
-                    if place in parts:
-                        parts[place].append(_InputPart(number, source, in_order=True))
+                place = source.place
+                if place is not None and not in_one_task and 0 <= place.partition < tasks:
+                    if place.partition in parts:
+                        parts[place.partition].append(InputPart(number, source, place))
                 else:
                     jobs.append((source, number, 1 if in_one_task else tasks, folder, frozenset(done)))
         for found in self._results(divide, jobs, f"the division of the rows of {what}"):
             for partition, part in found.items():
                 parts[partition].append(part)
-        is_single = len(inputs) == 1 and inputs[0].writers == 1 and inputs[0].in_order and not in_one_task
-        ordered, headers = tuple(one.in_order for one in inputs), any(one.has_headers for one in inputs)
-        highs = tuple(one.highs for one in inputs)
-        return {number: _TaskRows(tuple(own), ordered, headers, highs, is_single) for number, own in parts.items()}
+        return {number: task_rows(own, inputs) for number, own in parts.items()}
 
     def _results(self, function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], what: str) -> Iterator[Any]:
         """Yields what a function returns for each job, as they end."""
         if self._processes == 1 or not jobs:
-            for job in jobs:
-                if self._stop.done():
-                    raise BackfillCancelled.of(what)
-                try:
-                    yield _marked(function, job)
-                except Exception as error:
-                    raise error_of(error, f"{what} of the backfill") from error
+            yield from self._results_here(function, jobs, what)
             return
         executor = _executor(self._processes)
         waiting: list[Future[Any]] = [executor.submit(_run_job, dumps((function, job))) for job in jobs]
@@ -370,16 +284,25 @@ class LocalEngine:
             _end(executor)
             raise error_of(error, f"{what} of the backfill") from error
 
+    def _results_here(self, function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], what: str) -> Iterator[Any]:
+        thresholds = relax_collector()
+        try:
+            for job in jobs:
+                if self._stop.done():
+                    raise BackfillCancelled.of(what)
+                try:
+                    yield _marked(function, job)
+                except Exception as error:
+                    raise error_of(error, f"{what} of the backfill") from error
+        finally:
+            restore_collector(thresholds)
+
     def cancel(self) -> None:
         with suppress(InvalidStateError):  # it was called before
             self._stop.set_result(None)
 
 
-def _cancelled(what: str) -> BackfillCancelled:
-    return BackfillCancelled(f"{what} of the backfill was cancelled: run it again to go on")
-
-
-def run_task(attempt: Attempt, number: int, rows: _TaskRows) -> list[dict[str, Any]]:
+def run_task(attempt: Attempt, number: int, rows: TaskRows) -> list[dict[str, Any]]:
     """Runs one attempt of a task."""
     return attempt(number, uuid4().int & 0xFFFFFFFF, rows.batches())
 

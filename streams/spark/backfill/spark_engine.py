@@ -1,13 +1,16 @@
 """A backfill's tasks in Spark: each Kafka partition in one task, in the order of live.
 
-A live task takes the record with the smallest timestamp among the heads of its inputs. Over inputs that are there as a
-whole this is one sort: by the largest timestamp so far in the row's input, then by the input, then by the row's place
-in it. The sort is a total order, so that a task which Spark runs again sees the same rows in the same order.
+Tasks read histories that are in order by themselves (`streams.spark.sources.ordered_files`). Spark brings all others
+into order: a live task takes the record with the smallest timestamp among the heads of its inputs. Over inputs that are
+there as a whole this is one sort: by the largest timestamp so far in the row's input, then by the input, then by the
+row's place in it. The sort is a total order, so that a task which Spark runs again sees the same rows in the same
+order.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from processor_api.clock import SystemClock
-from streams.spark.backfill.engine import Attempt, InputRows
+from streams.spark.backfill.engine import Attempt, InputRows, reading, task_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.progress import group_of, progress_of
 from streams.spark.backfill.result_frames import read_rows
@@ -24,10 +27,15 @@ from streams.spark.errors import BackfillCancelled, OffsetGapError, PartitionMis
 from streams.spark.executor.prepared_history import Preparation, prepared
 from streams.spark.executor.task_errors import Batches, error_of, reporting
 from streams.spark.session import check_version, check_workers
+from streams.spark.sources.arrow_rows import Behind, Prepared
+from streams.spark.sources.ordered_files import Orders
+from streams.spark.sources.task_rows import InputPart, TaskRows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+
+log = logging.getLogger("streams.spark")
 
 ENDED_S, PAUSE_S = 60.0, 0.1
 """How long tasks may take to end when their job is cancelled, and how often that is looked at."""
@@ -38,24 +46,29 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._orders = Orders()
         self._running: str | None = None
         self._cancelled = False
 
     def begin(self) -> None:
-        self._cancelled = False
+        self._cancelled, self._orders = False, Orders()
         check_version(self._spark)
         check_workers(self._spark)
 
     def history_rows(self, topic: str, history: History, *, by_offset: bool) -> InputRows:
-        return history_rows(topic, history, by_offset=by_offset)
+        rows = history_rows(topic, history, by_offset=by_offset)
+        return replace(rows, sources=self._orders.of(topic, history, by_offset=by_offset))
 
     def prepared(self, rows: InputRows, job: Preparation) -> InputRows:
         columns = [f"`{name}` {kind}" for name, kind in rows.rows.dtypes if name not in ("key", "value")]
         schema = ", ".join([*columns, "key binary", "value binary"])
-        return replace(rows, rows=rows.rows.mapInArrow(prepared(job), schema))
+        found = rows.sources if isinstance(rows.sources, str) else tuple(Prepared(one, job) for one in rows.sources)
+        if not isinstance(found, str) and job.place:
+            found = "their partitions are computed from the keys"
+        return replace(rows, rows=rows.rows.mapInArrow(prepared(job), schema), sources=found)
 
     def none_of(self, rows: InputRows) -> InputRows:
-        return replace(rows, rows=rows.rows.limit(0))
+        return replace(rows, rows=rows.rows.limit(0), sources=())
 
     def behind(self, rows: InputRows, offsets: Mapping[int, int]) -> InputRows:
         from pyspark.sql import functions
@@ -63,13 +76,15 @@ class SparkEngine:
         least = self._spark.createDataFrame(list(offsets.items()), "pid int, least bigint")
         joined = rows.rows.join(functions.broadcast(least), "pid", "left")
         left = joined.where(functions.col("least").isNull() | (functions.col("seq") >= functions.col("least")))
-        return replace(rows, rows=left.drop("least"))
+        found = rows.sources if isinstance(rows.sources, str) else tuple(Behind(one, offsets) for one in rows.sources)
+        return replace(rows, rows=left.drop("least"), sources=found)
 
     def written_rows(self, topic: str, files: Sequence[str], writers: int) -> InputRows:
         from pyspark.sql import functions
 
         rows = read_rows(self._spark, files).where(functions.col("topic") == topic)
-        return InputRows(topic, rows.withColumnRenamed("partition", "pid").drop("topic"), writers, True, True)
+        renamed = rows.withColumnRenamed("partition", "pid").drop("topic")
+        return InputRows(topic, renamed, writers, True, True, sources="several tasks wrote them, for many partitions")
 
     def first_and_last(self, rows: InputRows) -> tuple[dict[int, int], dict[int, int]]:
         return first_and_last(rows.rows, rows.topic)
@@ -90,14 +105,16 @@ class SparkEngine:
         in_one_task: bool = False,
         done: Collection[int] = (),
     ) -> list[dict[str, Any]]:
-        if inputs:
+        found: list[tuple[int, list[dict[str, Any]]]] = []
+        own = _rows_of_tasks(inputs, tasks, what, in_one_task=in_one_task)
+        if own is not None:
+            attempt = reading(attempt, own)
+        else:
             left = inputs if in_one_task else [_without(one, done) for one in inputs]
             rows = placed_rows(left, tasks, in_one_task=in_one_task)
             found = self._reports(rows, reporting(attempt, done), what, tasks)
             # Of an input that Spark knows to be empty it makes no tasks at all.
             done = {*done, *(number for number, _ in found)}
-        else:
-            found = []
         if len(done) < tasks:
             rows = self._spark.range(0, tasks, 1, tasks)
             found += self._reports(rows, _without_rows(reporting(attempt, done)), what, tasks)
@@ -142,6 +159,27 @@ class SparkEngine:
             if not jobs.intersection(tracker.getActiveJobsIds()):
                 return
             clock.wait(PAUSE_S)
+
+
+def _rows_of_tasks(inputs: Sequence[InputRows], tasks: int, what: str, *, in_one_task: bool) -> list[TaskRows] | None:
+    """Returns the rows that each task reads by itself; ``None`` if Spark has to bring some into order."""
+    parts: list[list[InputPart]] = [[] for _ in range(tasks)]
+    for number, one in enumerate(inputs):
+        if isinstance(one.sources, str):
+            log.info("backfill: Spark sorts the rows of %s, since of topic %r %s", what, one.topic, one.sources)
+            return None
+        for source in one.sources:
+            assert source.place is not None
+            task = 0 if in_one_task else source.place.partition
+            if not 0 <= task < tasks:  # the task to which Spark brings them refuses them
+                return None
+            parts[task].append(InputPart(number, source, source.place))
+    found = [task_rows(own, inputs) for own in parts]
+    if not all(one.is_sorted for one in found):
+        log.info("backfill: Spark sorts the rows of %s, since one task would read too many partitions at a time", what)
+        return None
+    log.info("backfill: the tasks of %s read their rows by themselves, which are in order", what)
+    return found
 
 
 def _without_rows(

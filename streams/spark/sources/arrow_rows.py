@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +30,22 @@ Only = tuple[str, ...] | None
 """The columns of rows that are wanted; ``None`` for all."""
 
 
+class Place(NamedTuple):
+    """The place in a topic of rows that are in order."""
+
+    partition: int
+    first: int
+    """No offset is less."""
+    last: int
+    """No offset is greater."""
+
+
 class RowSource(Protocol):
     """Yields rows of one topic."""
 
     @property
-    def partition(self) -> int | None:
-        """The partition, where all rows are of one and in order; ``None`` where they are mixed."""
+    def place(self) -> Place | None:
+        """The place, if all rows are of one partition and in order of their offsets; ``None`` if they are mixed."""
         ...
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -49,6 +59,10 @@ class KafkaRows:
 
     plan: TopicPlan
     offsets: OffsetRanges
+
+    def sources(self) -> tuple[RowSource, ...]:
+        """Returns a source for each partition that has records."""
+        return tuple(TopicRange(self.plan, one) for one in self.offsets.ranges if one.start < one.end)
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ class Columns:
         if wanted("pid"):
             found["pid"] = part(self.partition, pa.int32())
         if wanted("upstream"):
-            found["upstream"] = pa.array([0] * count, pa.int32())
+            found["upstream"] = pa.repeat(pa.scalar(0, pa.int32()), count)
         if wanted("seq"):
             found["seq"] = part(self.offset, pa.int64())
         if wanted("ts"):
@@ -131,26 +145,18 @@ class HistorySource:
     """A part of a history that is a table or a dataset.
 
     :param data: a table, or a fragment of a dataset with its schema.
-    :param preparation: what the history lacks.
     """
 
     data: pa.Table | tuple[ds.Fragment, pa.Schema]
     columns: Columns
-    preparation: Preparation | None = None
 
     @property
-    def partition(self) -> int | None:
+    def place(self) -> Place | None:
         return None
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
-        job = self.preparation
-        if only is not None and job is not None and "pid" in only and job.place:
-            only = (*only, "key", "value")
-        rows = (self.columns.rows(batch, only) for batch in self._given(only))
-        if job is None or (only is not None and "key" not in only):
-            yield from rows
-        else:
-            yield from prepared(job)(rows)
+        for batch in self._given(only):
+            yield self.columns.rows(batch, only)
 
     def _given(self, only: Only) -> Iterator[pa.RecordBatch]:
         names = self.columns.names(only)
@@ -158,7 +164,27 @@ class HistorySource:
             yield from self.data.select(names).to_batches(BATCH_ROWS)
             return
         fragment, schema = self.data
-        yield from fragment.to_batches(schema=schema, columns=names, batch_size=BATCH_ROWS)
+        yield from fragment.to_batches(
+            schema=schema, columns=names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The rows of a source with what their history lacks."""
+
+    source: RowSource
+    job: Preparation
+
+    @property
+    def place(self) -> Place | None:
+        return None if self.job.place else self.source.place
+
+    def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
+        if only is not None and "pid" in only and self.job.place:
+            only = (*only, "key", "value")
+        rows = self.source.batches(only)
+        yield from rows if only is not None and "key" not in only else prepared(self.job)(rows)
 
 
 @dataclass(frozen=True)
@@ -172,8 +198,8 @@ class Behind:
     offsets: Mapping[int, int]
 
     @property
-    def partition(self) -> int | None:
-        return self.source.partition
+    def place(self) -> Place | None:
+        return self.source.place
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
         wanted = None if only is None else tuple(dict.fromkeys((*only, "pid", "seq")))
@@ -192,14 +218,14 @@ class TopicRange:
     wanted: OffsetRange
 
     @property
-    def partition(self) -> int | None:
-        return self.wanted.partition
+    def place(self) -> Place | None:
+        return Place(self.wanted.partition, self.wanted.start, self.wanted.end - 1)
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
         for batch in self.plan.batches(self.wanted):
             columns = {
                 "pid": batch.column("partition"),
-                "upstream": pa.array([0] * batch.num_rows, pa.int32()),
+                "upstream": pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows),
                 "seq": batch.column("offset"),
                 "ts": batch.column("timestamp"),
                 "key": batch.column("key"),
@@ -218,7 +244,7 @@ class RecordFile:
     topic: str
 
     @property
-    def partition(self) -> int | None:
+    def place(self) -> Place | None:
         return None
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -235,16 +261,10 @@ def sources_of(history: Any) -> tuple[RowSource, ...]:
     """Returns the sources of a history."""
     df, columns = history.df, Columns.of(history)
     if isinstance(df, KafkaRows):
-        return tuple(TopicRange(df.plan, one) for one in df.offsets.ranges if one.start < one.end)
+        return df.sources()
     if isinstance(df, pa.Table):
         return (HistorySource(df, columns),)
     return tuple(HistorySource((one, df.schema), columns) for one in df.get_fragments())
-
-
-def with_preparation(source: RowSource, job: Preparation) -> RowSource:
-    """Returns a source that yields rows with what its history lacks."""
-    assert isinstance(source, HistorySource)
-    return replace(source, preparation=job)
 
 
 # ---------------------------------------------------------------------- what is known of a history without reading it
