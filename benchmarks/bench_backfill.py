@@ -1,11 +1,13 @@
-"""A backfill in Spark, beside the same task without Spark and a count written with DataFrames.
+"""A backfill in Spark and without it, next to the same task alone and a count written with DataFrames and in DuckDB.
 
     python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N] [--live] [--only NAME]
 
 Counts by key with and without outputs, joins two windowed streams (half of the rows each), and prints rows per second
-of wall time and core, and per second of processor time of all processes, by turns. The last column is the peak of the
-resident memory of the largest Python worker. ``--partitions 1`` is one hot partition. With ``--live``, a worker with
-one thread runs the same topologies over the same rows on a real broker, whose time is not counted.
+of wall time and core, rows per second of processor time of all processes, and the memory, by turns. The memory is the
+sum of the peaks of all processes, an upper bound. A lake *in order* has a file for each partition with rising offsets;
+the others have files with rows of all partitions in no order. ``--partitions 1`` is one hot partition. With ``--live``,
+a worker with one thread runs the same topologies over the same rows on a real broker, whose time is not counted. The
+count of DuckDB runs if that is installed (``pip install duckdb``).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,34 +37,50 @@ from streams.spark import Backfill, History, local_session
 from streams.spark.executor.murmur2 import partitions_of_keys
 from tools.kafka.broker import Broker
 
+try:
+    import duckdb
+except ImportError:
+    duckdb = None
+
 FILE_ROWS = 500_000
+LAKE = pa.schema([
+    ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
+    ("key", pa.binary()), ("value", pa.binary()),
+])  # fmt: skip
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def write_lake(path: Path, rows: int, keys: int, partitions: int) -> None:
-    """Writes rows in files, in no order inside of a file."""
+    """Writes rows in files, in no order inside of a file; and next to it, in `ordered`, a file for each partition."""
     path.mkdir(parents=True)
     rng = np.random.default_rng(7)
     names = pa.array([b"k%06d" % number for number in range(keys)], pa.binary())
     of = partitions_of_keys(names, partitions)
     ends = np.zeros(partitions, dtype=np.int64)
-    for begin in range(0, rows, FILE_ROWS):
-        count = min(FILE_ROWS, rows - begin)
-        chosen = rng.integers(0, keys, count)
-        places = of[chosen]
-        offsets = np.empty(count, dtype=np.int64)
-        for partition in range(partitions):
-            found = np.flatnonzero(places == partition)
-            offsets[found] = ends[partition] + np.arange(len(found))
-            ends[partition] += len(found)
-        columns = {
-            "partition": pa.array(places, pa.int32()),
-            "offset": pa.array(offsets),
-            "timestamp": pa.array(1_700_000_000_000 + begin + np.arange(count)),
-            "key": names.take(pa.array(chosen)),
-            "value": pa.array([b"x" * 60] * count, pa.binary()),
-        }
-        pq.write_table(pa.table(columns).take(pa.array(rng.permutation(count))), path / f"{begin:010d}.parquet")
+    ordered(path).mkdir()
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(pq.ParquetWriter(ordered(path) / f"{number:03d}.parquet", LAKE))
+            for number in range(partitions)
+        ]
+        for begin in range(0, rows, FILE_ROWS):
+            count = min(FILE_ROWS, rows - begin)
+            chosen = rng.integers(0, keys, count)
+            places = of[chosen]
+            offsets = np.empty(count, dtype=np.int64)
+            for partition in range(partitions):
+                found = np.flatnonzero(places == partition)
+                offsets[found] = ends[partition] + np.arange(len(found))
+                ends[partition] += len(found)
+            columns = [places, offsets, 1_700_000_000_000 + begin + np.arange(count), names.take(pa.array(chosen))]
+            table = pa.table([*columns, [b"x" * 60] * count], schema=LAKE)
+            for partition, writer in enumerate(writers):
+                writer.write_table(table.filter(pa.array(places == partition)))
+            pq.write_table(table.take(pa.array(rng.permutation(count))), path / f"{begin:010d}.parquet")
+
+
+def ordered(path: Path) -> Path:
+    return path.with_name(f"{path.name}-in-order")
 
 
 def processes() -> dict[int, tuple[int, float, int]]:
@@ -79,32 +97,27 @@ def processes() -> dict[int, tuple[int, float, int]]:
     return found
 
 
-def usage() -> tuple[float, int]:
-    """Returns the processor time of this process and all below it, and the peak memory of the largest worker."""
-    known = processes()
-    own = {os.getpid()}
+def own_processes() -> dict[int, tuple[int, float, int]]:
+    """Returns this process and all below it."""
+    known, own = processes(), {os.getpid()}
     while more := {pid for pid, (parent, _, _) in known.items() if parent in own and pid not in own}:
         own |= more
-    workers = [known[pid][2] for pid in own if _is_worker(pid)]
-    return sum(known[pid][1] for pid in own if pid in known), max(workers, default=0)
-
-
-def _is_worker(pid: int) -> bool:
-    try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != os.getpid()
-    except OSError:
-        return False
+    return {pid: known[pid] for pid in own if pid in known}
 
 
 def measured(what: str, rows: int, cores: int, work: Callable[[], Any]) -> None:
-    before, _ = usage()
+    before = own_processes()
+    for pid in before:
+        with suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins again
     begin = time.perf_counter()
     work()
     wall = time.perf_counter() - begin
-    after, peak = usage()
+    after = own_processes()
+    used = sum(one[1] for one in after.values()) - sum(one[1] for one in before.values())
     print(
-        f"{what:>34}: {rows / wall / cores:>9,.0f} rows/s and core, {rows / (after - before):>9,.0f} per CPU s"
-        f" ({wall:.1f} s), worker {peak} MiB",
+        f"{what:>34}: {rows / wall / cores:>9,.0f} rows/s and core, {rows / used:>9,.0f} per CPU s"
+        f" ({wall:.1f} s, {used:.1f} CPU s), {sum(one[2] for one in after.values()):,} MiB",
         flush=True,
     )
 
@@ -153,6 +166,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--live", action="store_true")
     parser.add_argument("--only", default="", help="only those whose names have this in them")
+    parser.add_argument("--without", action="append", default=[], help="the name of one that is not measured")
     given = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
     os.environ.setdefault("PYTHONPATH", os.getcwd())
@@ -170,15 +184,22 @@ def main() -> None:
 
 def _run(spark: Any, root: Path, given: argparse.Namespace, live: Live | None) -> None:
 
-    def backfill(topology: Any, topics: list[str], outputs: Any) -> Callable[[], Any]:
-        inputs = {topic: History.parquet(spark, str(root / topic)) for topic in topics}
+    def backfill(
+        topology: Any, topics: list[str], outputs: Any, *, in_order: bool = False, engine: str = "spark"
+    ) -> Callable[[], Any]:
+        session = spark if engine == "spark" else None
+        lakes = {topic: ordered(root / topic) if in_order else root / topic for topic in topics}
+        inputs = {topic: History.parquet(session, str(lake)) for topic, lake in lakes.items()}
         counts = {**dict.fromkeys(topics, given.partitions), "out": given.partitions}
 
         def work() -> None:
             directory = tempfile.mkdtemp(dir=root)
             options = {"run_dir": directory, "partitions": counts, "outputs": outputs}
             settings = {"statestore.cache.max.bytes": 0}
-            Backfill(spark, topology, inputs, application_id="bench", config=settings, **options).run()
+            made = Backfill(
+                session, topology, inputs, application_id="bench", config=settings, engine=engine, **options
+            )
+            made.run()
             shutil.rmtree(directory)
 
         return work
@@ -187,13 +208,24 @@ def _run(spark: Any, root: Path, given: argparse.Namespace, live: Live | None) -
         counts = spark.read.parquet(str(root / "in")).groupBy("key").count()
         counts.write.format("noop").mode("overwrite").save()
 
+    def duck() -> None:
+        query = f"select key, count(*) from '{root / 'in'}/*.parquet' group by key"
+        duckdb.connect(config={"threads": given.cores}).sql(query).arrow()
+
     works: dict[str, Callable[[], Any]] = {
         "count, state only": backfill(counted, ["in"], "none"),
         "count, all outputs": backfill(counted, ["in"], "all"),
+        "count in order, state only": backfill(counted, ["in"], "none", in_order=True),
         "windowed join, all outputs": backfill(joined, ["left", "right"], "all"),
+        "windowed join in order, all outputs": backfill(joined, ["left", "right"], "all", in_order=True),
         "DataFrame groupBy().count()": frame,
     }
-    works = {what: work for what, work in works.items() if given.only in what}
+    for engine in ("local[1]", f"local[{given.cores}]"):
+        for what, in_order in ((f"count, {engine}", False), (f"count in order, {engine}", True)):
+            works[what] = backfill(counted, ["in"], "none", in_order=in_order, engine=engine)
+    if duckdb is not None:
+        works["DuckDB, count"] = duck
+    works = {what: work for what, work in works.items() if given.only in what and what not in given.without}
     for work in works.values():
         work()  # warms up the JVM and the workers
     for _ in range(given.rounds):

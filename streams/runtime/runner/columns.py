@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from processor_api.errors import StreamsError
 from processor_api.record import HeaderList, RecordMetadata, TimestampType
@@ -74,5 +75,5 @@ def history_records(
     kind: type[HistoryRecord] = HistoryRecord,
 ) -> list[HistoryRecord]:
     """Returns the records of some columns, which are equally long."""
-    stamps = [(_CREATE_TIME, time) for time in timestamps]
+    stamps = zip(repeat(_CREATE_TIME), timestamps, strict=False)
     return list(map(kind, zip(keys, values, stamps, headers, offsets, strict=True)))
