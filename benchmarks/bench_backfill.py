@@ -226,8 +226,9 @@ def _run(spark: Any, root: Path, given: argparse.Namespace, live: Live | None) -
     if duckdb is not None:
         works["DuckDB, count"] = duck
     works = {what: work for what, work in works.items() if given.only in what and what not in given.without}
-    for work in works.values():
-        work()  # warms up the JVM and the workers
+    for what, work in works.items():
+        if "local" not in what and "DuckDB" not in what:
+            work()  # warms up the JVM and the workers
     for _ in range(given.rounds):
         for what, work in works.items():
             measured(what, given.rows, given.cores, work)

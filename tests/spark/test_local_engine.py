@@ -82,6 +82,27 @@ def test_the_order_of_rows_without_offsets_is_that_of_spark(spark: Any, tmp_path
     assert found[0] == found[1]
 
 
+def sent_on() -> StreamsBuilder:
+    builder = StreamsBuilder(key_serde=Serdes.BYTES, value_serde=Serdes.BYTES)
+    builder.stream("events").to("out")
+    return builder
+
+
+def test_nulls_of_equal_timestamps_come_first_as_in_spark(spark: Any, tmp_path: Path) -> None:
+    """Rows without offsets and with the same time are told apart by their keys, values and headers."""
+    parts = (None, b"", b"a")
+    rows = [Row(key, value, 1_000, headers) for key in parts for value in parts for headers in (None, [("h", b"1")])]
+    path, found = write_history(tmp_path / "lake", rows, offsets=False), []
+    for session, engine in ((spark, "spark"), (None, "local[1]")):
+        history = History.parquet(session, path, offset=None, partitions=1, headers="headers")
+        made = Backfill(
+            session, sent_on, {"events": history}, application_id="app", run_dir=tmp_path / engine, engine=engine,
+            partitions={"out": 1}, config=SETTINGS,
+        )  # fmt: skip
+        found.append(results_of(made.run(), ["out"], []).outputs["out"])
+    assert found[0] == found[1] == [(row.key, row.value, row.ts, tuple(row.headers or ())) for row in rows]
+
+
 def test_values_get_their_bytes_partitions_and_times(tmp_path: Path) -> None:
     """Typed columns in a time zone; half past one is before the clocks of Berlin go forward."""
     count = 500

@@ -29,14 +29,14 @@ TEXT, PARTITIONS = Serdes.STRING, 3
 
 
 def table_of(count: int, *, first: int = 0, step: int = 1, late: int = 40) -> pa.Table:
-    """Returns records of several partitions, each in the order of its offsets, with late times."""
+    """Returns records of several partitions, each in the order of its offsets, with late times and keys of its own."""
     rng = np.random.default_rng(count + first)
-    numbers = np.arange(count)
+    numbers, places = np.arange(count), np.repeat(np.arange(PARTITIONS), -(-count // PARTITIONS))[:count]
     return pa.table({
-        "partition": pa.array(np.repeat(np.arange(PARTITIONS), -(-count // PARTITIONS))[:count], pa.int32()),
+        "partition": pa.array(places, pa.int32()),
         "offset": pa.array(first + step * (numbers % -(-count // PARTITIONS))),
         "timestamp": pa.array(1_000 + 10 * (numbers % -(-count // PARTITIONS)) - rng.integers(0, late, count)),
-        "key": pa.array([b"k%d" % (number % 7) for number in numbers], pa.binary()),
+        "key": pa.array([b"k%d-%d" % (place, at % 7) for place, at in zip(places, numbers, strict=True)], pa.binary()),
         "value": pa.array([b"v%d" % number for number in numbers], pa.binary()),
     })  # fmt: skip
 
@@ -299,7 +299,7 @@ def test_tasks_that_read_by_themselves_have_the_results_of_a_sort(
 def test_frames_that_are_more_than_files_are_sorted(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A filter must not get lost, and a duplicate is found."""
+    """A filter must not get lost, nor that a path is read twice."""
     caplog.set_level(logging.INFO, "streams.spark")
     lake = write_files(tmp_path / "lake", table_of(150))
     rows = spark.read.parquet(lake)
@@ -311,7 +311,18 @@ def test_frames_that_are_more_than_files_are_sorted(
     histories = {"left": History(rows.where("offset < 10")), "right": History(rows)}
     result = Backfill(spark, joined, histories, run_dir=tmp_path / "run", **given).run()
     assert result.stages[0].rows == 30 + 150
-    assert any("of topic 'left' the DataFrame is not just the rows of Parquet files" in one for one in caplog.messages)
+    assert any(
+        "of topic 'left' the DataFrame is not just the Parquet files below one path" in one for one in caplog.messages
+    )
     again = {"left": History(spark.read.parquet(lake, lake)), "right": History(rows)}
     with pytest.raises(OffsetGapError, match="the same offset"):
         Backfill(spark, joined, again, run_dir=tmp_path / "again", **given).run()
+
+
+def test_a_lake_that_spark_brought_into_order_once_is_in_order(spark: Any, tmp_path: Path) -> None:
+    """As the page on backfills says."""
+    write_files(tmp_path / "lake", table_of(150))
+    rows = spark.read.parquet(str(tmp_path / "lake")).orderBy("value").repartitionById(PARTITIONS, "partition")
+    rows.sortWithinPartitions("partition", "offset").write.parquet(str(tmp_path / "in order"))
+    frame = History(spark.read.parquet(str(tmp_path / "in order")))
+    assert rows_read(Orders().of("in", frame, by_offset=True)) == EXPECTED

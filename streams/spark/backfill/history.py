@@ -219,8 +219,9 @@ class History:
         return self._kafka if self._kafka is not None and self._kafka.offsets == self.pinned() else None
 
     def reads_all_of_files(self) -> bool:
-        """Returns whether its DataFrame of Spark has all rows of some Parquet files, as they are in them."""
-        return _SCAN.fullmatch(_analyzed(self.df)) is not None
+        """Returns whether its DataFrame of Spark has all rows of the Parquet files below one path, each row once."""
+        shown = _explained(self.df)
+        return _SCAN.fullmatch(_analyzed(shown)) is not None and _ONE_PATH in shown
 
     def unread(self, topic: str) -> str | None:
         """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
@@ -394,18 +395,24 @@ _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b")
 
 _SCAN = re.compile(r"\s*[^\n]*\nRelation \[[^\n]*\] parquet\s*")
 """The analyzed plan of a DataFrame that has all rows of Parquet files; its first line has the columns."""
+_ONE_PATH = "InMemoryFileIndex(1 paths)"
+"""A part of the physical plan. Of several paths, one may be below another: Spark reads the files below both twice."""
 
 
-def _analyzed(df: DataFrame) -> str:
-    """Returns the plan of a DataFrame, as Spark shows it."""
+def _explained(df: DataFrame) -> str:
+    """Returns the plans of a DataFrame, as Spark shows them."""
     with redirect_stdout(io.StringIO()) as shown:
         df.explain(extended=True)
-    return shown.getvalue().partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+    return shown.getvalue()
+
+
+def _analyzed(plans: str) -> str:
+    return plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
 
 
 def _plan_of(df: DataFrame) -> str:
     """Returns a hash of the plan of a DataFrame."""
-    return blake2b(_NUMBERS.sub("", _analyzed(df)).encode(), digest_size=8).hexdigest()
+    return blake2b(_NUMBERS.sub("", _analyzed(_explained(df))).encode(), digest_size=8).hexdigest()
 
 
 def _quoted(column: str) -> str:

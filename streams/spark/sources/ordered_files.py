@@ -121,7 +121,7 @@ def _ordered_sources(history: History) -> tuple[RowSource, ...]:
 def _dataset_of(history: History, columns: Columns) -> ds.FileSystemDataset:
     """Returns the files that a DataFrame of Spark reads, as a dataset of Arrow with the same values."""
     if not history.reads_all_of_files():
-        raise NotInOrder("the DataFrame is not just the rows of Parquet files")
+        raise NotInOrder("the DataFrame is not just the Parquet files below one path")
     found = [urlsplit(name) for name in history.df.inputFiles()]
     if not found or any(one.scheme != "file" or one.netloc for one in found):
         raise NotInOrder("the files are not on a mounted file system")
