@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -18,9 +18,6 @@ import pyarrow.dataset as ds
 
 from streams.spark.sources.arrow_rows import Columns, HistorySource, KafkaRows, Only, Place, RowSource, types_of
 from streams.spark.sources.task_rows import follow
-
-if TYPE_CHECKING:
-    from streams.spark.backfill.history import History
 
 SORTED_BYTES = 64 << 20
 """The bytes of a row group up to which its rows may be in any order: a task sorts them in memory."""
@@ -86,11 +83,12 @@ class Orders:
     """Keeps what is known of the order of histories during a run."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[History, tuple[RowSource, ...] | str]] = {}
+        self._known: dict[str, tuple[Any, tuple[RowSource, ...] | str]] = {}
 
-    def of(self, topic: str, history: History, *, by_offset: bool) -> tuple[RowSource, ...] | str:
+    def of(self, topic: str, history: Any, *, by_offset: bool) -> tuple[RowSource, ...] | str:
         """Returns sources of a history, each of one partition and in the order of its offsets; or why there are none.
 
+        :param history: a :class:`streams.spark.History`.
         :param by_offset: whether that order is wanted.
         """
         if not by_offset:
@@ -105,12 +103,13 @@ class Orders:
         return known[1]
 
 
-def _ordered_sources(history: History) -> tuple[RowSource, ...]:
+def _ordered_sources(history: Any) -> tuple[RowSource, ...]:
     if history.partition is None or history.offset is None:
         raise NotInOrder(f"the history has no {'offsets' if history.offset is None else 'partitions'}")
     columns = Columns.of(history)
     if history.kafka_rows is not None and columns == _OF_KAFKA:
-        return history.kafka_rows.sources()
+        ranges: KafkaRows = history.kafka_rows
+        return ranges.sources()
     if isinstance(history.df, ds.FileSystemDataset):
         return ordered_files(history.df, columns)
     if isinstance(history.df, (pa.Table, ds.Dataset, KafkaRows)):
@@ -118,7 +117,7 @@ def _ordered_sources(history: History) -> tuple[RowSource, ...]:
     return ordered_files(_dataset_of(history, columns), columns)
 
 
-def _dataset_of(history: History, columns: Columns) -> ds.FileSystemDataset:
+def _dataset_of(history: Any, columns: Columns) -> ds.FileSystemDataset:
     """Returns the files that a DataFrame of Spark reads, as a dataset of Arrow with the same values."""
     if not history.reads_all_of_files():
         raise NotInOrder("the DataFrame is not just the Parquet files below one path")
