@@ -21,7 +21,7 @@ from processor_api.serde import Serdes
 from streams import JoinWindows, Produced, StreamJoined, StreamsBuilder
 from streams.spark import Backfill, History, OffsetGapError
 from streams.spark.sources import ordered_files
-from streams.spark.sources.arrow_rows import Only, Place
+from streams.spark.sources.arrow_rows import OffsetSpan, Only
 from streams.spark.sources.ordered_files import Orders
 from streams.spark.sources.task_rows import InputPart, TaskRows
 
@@ -74,7 +74,7 @@ EXPECTED = {partition: list(range(50)) for partition in range(PARTITIONS)}
 
 def test_files_of_one_partition_are_in_order(tmp_path: Path) -> None:
     sources = order_of(write_files(tmp_path, table_of(150)))
-    assert [one.place for one in sources] == [Place(partition, 0, 49) for partition in range(PARTITIONS)]
+    assert [one.place for one in sources] == [OffsetSpan(partition, 0, 49) for partition in range(PARTITIONS)]
     assert rows_read(sources) == EXPECTED
 
 
@@ -172,7 +172,7 @@ def test_a_history_without_offsets_or_partitions_is_in_no_order(tmp_path: Path, 
 class Listed:
     """Rows of one input, in batches of a size, with or without a place."""
 
-    def __init__(self, rows: Sequence[tuple[int, int, int, int | None]], size: int, place: Place | None) -> None:
+    def __init__(self, rows: Sequence[tuple[int, int, int, int | None]], size: int, place: OffsetSpan | None) -> None:
         self._rows, self._size, self.place = rows, size, place
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -222,7 +222,7 @@ def test_rows_come_in_the_order_of_live(parts: Drawn, ordered: tuple[bool, ...],
         ends[number, partition, writer] = first + len(times)
         own = [(partition, writer, first + at, time) for at, time in enumerate(times)]
         rows += [(number, *row) for row in own]
-        place = Place(partition, first, first + len(times) - 1) if says else None
+        place = OffsetSpan(partition, first, first + len(times) - 1) if says else None
         shown = own if says else own[::-1]
         given_parts.append(InputPart(number, Listed(shown, size, place), place, writer))
     highs = tuple({(0, 0): high} for _ in ordered)

@@ -37,7 +37,7 @@ class InputRows:
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """The largest timestamp in ms of each partition and writer in an earlier run that this one goes on with."""
     sources: tuple[RowSource, ...] | str = "the rows are only in a DataFrame"
-    """Of a DataFrame, the same rows as sources in order, which tasks read themselves; or why there are none."""
+    """The rows of a DataFrame as sources in order, which tasks read themselves; or why there are none."""
 
 
 class BackfillEngine(Protocol):

@@ -32,7 +32,7 @@ from streams.spark.executor.prepared_history import Preparation
 from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import error_of, passed_to_driver
 from streams.spark.rows.shipping import dumps, loads
-from streams.spark.sources.arrow_rows import Behind, Place, Prepared, RecordFile, RowSource, is_arrow, sources_of
+from streams.spark.sources.arrow_rows import Behind, OffsetSpan, Prepared, RecordFile, RowSource, is_arrow, sources_of
 from streams.spark.sources.ordered_files import Orders
 from streams.spark.sources.task_rows import InputPart, TaskRows
 
@@ -61,7 +61,7 @@ class _FilePart:
     path: str
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         return None
 
     def batches(self, only: Any = None) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ class _Division:
             return InputPart(number, source, None)
         [(partition, writer)] = self._owners
         assert partition is not None
-        return InputPart(number, source, Place(partition, self._first, self._last), writer)
+        return InputPart(number, source, OffsetSpan(partition, self._first, self._last), writer)
 
     def close(self) -> None:
         self._writer.close()

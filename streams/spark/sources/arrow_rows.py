@@ -30,8 +30,8 @@ Only = tuple[str, ...] | None
 """The columns of rows that are wanted; ``None`` for all."""
 
 
-class Place(NamedTuple):
-    """The place in a topic of rows that are in order."""
+class OffsetSpan(NamedTuple):
+    """The partition and the offsets of rows that are in order."""
 
     partition: int
     first: int
@@ -44,7 +44,7 @@ class RowSource(Protocol):
     """Yields rows of one topic."""
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         """The place, if all rows are of one partition and in order of their offsets; ``None`` if they are mixed."""
         ...
 
@@ -151,7 +151,7 @@ class HistorySource:
     columns: Columns
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         return None
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -177,7 +177,7 @@ class Prepared:
     job: Preparation
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         return None if self.job.place else self.source.place
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -198,7 +198,7 @@ class Behind:
     offsets: Mapping[int, int]
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         return self.source.place
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
@@ -218,8 +218,8 @@ class TopicRange:
     wanted: OffsetRange
 
     @property
-    def place(self) -> Place | None:
-        return Place(self.wanted.partition, self.wanted.start, self.wanted.end - 1)
+    def place(self) -> OffsetSpan | None:
+        return OffsetSpan(self.wanted.partition, self.wanted.start, self.wanted.end - 1)
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
         for batch in self.plan.batches(self.wanted):
@@ -244,7 +244,7 @@ class RecordFile:
     topic: str
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> OffsetSpan | None:
         return None
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from streams.spark.sources.arrow_rows import Columns, HistorySource, KafkaRows, Only, Place, RowSource, types_of
+from streams.spark.sources.arrow_rows import Columns, HistorySource, KafkaRows, OffsetSpan, Only, RowSource, types_of
 from streams.spark.sources.task_rows import follow
 
 SORTED_BYTES = 64 << 20
@@ -54,8 +54,8 @@ class OrderedFile:
     groups: tuple[RowGroup, ...]
 
     @property
-    def place(self) -> Place:
-        return Place(self.partition, self.groups[0].first, self.groups[-1].last)
+    def place(self) -> OffsetSpan:
+        return OffsetSpan(self.partition, self.groups[0].first, self.groups[-1].last)
 
     def batches(self, only: Only = None) -> Iterator[pa.RecordBatch]:
         for group in self.groups:
@@ -173,7 +173,7 @@ def _files_of(fragment: ds.ParquetFileFragment, schema: pa.Schema, columns: Colu
                     raise NotInOrder(f"row group {number} of {fragment.path!r} is not in the order of its offsets")
     for partition, several in groups.items():
         several.sort(key=lambda one: one.first)
-        if not follow([Place(partition, one.first, one.last) for one in several]):
+        if not follow([OffsetSpan(partition, one.first, one.last) for one in several]):
             raise NotInOrder(f"row groups of {fragment.path!r} have offsets between those of others")
         yield OrderedFile(fragment, schema, columns, partition, tuple(several))
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.spark.executor.rows import HEADERS
-from streams.spark.sources.arrow_rows import Place, RowSource
+from streams.spark.sources.arrow_rows import OffsetSpan, RowSource
 
 BATCH_ROWS = 10_000
 """Rows that a task gets at a time."""
@@ -33,8 +33,8 @@ class InputPart(NamedTuple):
 
     input: int
     source: RowSource
-    place: Place | None
-    """Of rows that are in order: their partition and their offsets; ``None`` for rows that have to be sorted."""
+    place: OffsetSpan | None
+    """The partition and the offsets of rows that are in order; ``None`` for rows that have to be sorted."""
     writer: int = 0
     """The task that wrote the rows, if they are in order."""
 
@@ -158,7 +158,7 @@ def _in_order(parts: Sequence[InputPart]) -> dict[tuple[int, int], list[InputPar
     return None if len(found) > STREAMS else found
 
 
-def follow(places: Sequence[Place]) -> bool:
+def follow(places: Sequence[OffsetSpan]) -> bool:
     """Returns whether each place begins after the end of the one before."""
     return all(one.last < other.first for one, other in pairwise(places))
 
