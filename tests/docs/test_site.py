@@ -51,6 +51,13 @@ def test_every_public_name_is_in_the_reference() -> None:
         assert re.search(rf"(auto\w+:: |``){re.escape(name)}\b", text), name
 
 
+def test_a_name_that_two_modules_give_to_different_classes_has_two_pages() -> None:
+    texts = {name: text for page, group in REFERENCE.items() for name, text in pages_of(page, group).items()}
+    assert "from_bytes" in texts["streams.Position"]
+    assert "from_json" in texts["streams.spark.Position"]
+    assert "The same as :py:obj:`streams.Position`" not in texts["spark"]
+
+
 def test_links_between_the_pages_of_the_site_hold(staged: Path) -> None:
     checked = 0
     for page in staged.rglob("*.md"):

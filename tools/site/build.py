@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tools.site.check import problems_of
+from tools.site.llms import write_llms
 from tools.site.navigation import ROOT
 from tools.site.redirects import write_redirects
 from tools.site.stage import stage
@@ -27,4 +28,5 @@ def build(folder: Path) -> list[str]:
     if done.returncode:
         return ["Sphinx found what is written above"]
     write_redirects(folder)
+    write_llms(folder)
     return problems_of(folder)

@@ -186,7 +186,11 @@ def directive(module: str, name: str) -> list[str]:
 
 def is_elsewhere(module: str, name: str) -> bool:
     """Whether the pages of `streams` show the name already."""
-    return module != "streams" and name in streams.__all__
+    return (
+        module != "streams"
+        and name in streams.__all__
+        and getattr(streams, name) is getattr(import_module(module), name)
+    )
 
 
 def own_members(module: str, kind: type[Any]) -> tuple[list[str], dict[str, list[str]]]:
