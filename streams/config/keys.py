@@ -194,7 +194,7 @@ KEYS: tuple[Key, ...] = (
         "cure",
         WORKS,
         "`cure`, or `keep` for the same wrong results as Kafka Streams where these can be chosen"
-        " ([defects of Kafka Streams](javas-defects.md)); a setting of this library",
+        " ([defects of Kafka Streams](compatibility.md#defects-of-kafka-streams)); a setting of this library",
     ),
     Key(
         "dsl.store.format",

@@ -17,7 +17,7 @@ def rooms(root: Path) -> set[str]:
 
 def test_each_room_is_on_the_map_once(root: Path) -> None:
     page = (root / "docs" / "design.md").read_text()
-    mapped = [name for name, _ in ROW.findall(page[page.index("## The map") : page.index("## A record")])]
+    mapped = [name for name, _ in ROW.findall(page[page.index("## Package map") : page.index("## Path of a record")])]
     assert len(mapped) == len(set(mapped))
     assert set(mapped) == rooms(root)
 

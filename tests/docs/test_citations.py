@@ -169,7 +169,7 @@ def test_the_code_cites() -> None:
         ("[all](decisions/README.md)", []),
         ("decision 1", [(1, "'decision 1': decisions have titles and no numbers")]),
         ("\ndecisions/0001-one.md", [(2, "'decisions/0001-one.md': decisions have titles and no numbers")]),
-        ("see docs/design.md#the-house", []),
+        ("see docs/design.md#packages", []),
         ("\nsee docs/design.md#attic", [(2, "docs/design.md has no heading for #attic")]),
         ("see docs/nothing.md", [(1, "there is no docs/nothing.md")]),
         ("a new member joins: membership of 3", []),

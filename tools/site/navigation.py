@@ -97,7 +97,6 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "docs/from-java.md",
             "docs/from-other-libraries.md",
-            "docs/elsewhere.md",
         ),
     ),
     ("Spark", ("docs/spark.md", "docs/spark-backfill.md", "docs/spark-handover.md")),
@@ -115,12 +114,10 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "docs/semantics.md",
             "docs/conformance.md",
-            "docs/javas-defects.md",
+            "docs/compatibility.md",
             "docs/formats.md",
             "docs/performance.md",
             "docs/design.md",
-            "docs/journey-of-a-record.md",
-            "docs/invariants.md",
             "CONTRIBUTING.md",
             "CODE_OF_CONDUCT.md",
             "SECURITY.md",

@@ -1,4 +1,4 @@
-"""The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; semantics 78).
+"""The commit of a thread's tasks, with one function for each step (docs/design.md, "Path of a record"; semantics 78).
 
 (a) drain the caches, (b) send what they logged, (c) flush the producer and raise the first send error; at least once
 (c) comes before (b) too, so that no change is known without its result, and a member that may have lost its tasks
