@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tools.package_metadata import CODE
 from tools.site.api_text import api
 from tools.site.navigation import NAVIGATION, ROOT
 from tools.site.redirects import address
@@ -18,7 +19,6 @@ OPTIONAL = "How it works"
 """Pages that a reader with little room can skip; `llms.txt` has a section of this meaning."""
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 PICTURE = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n+", re.MULTILINE)
-CODE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 CODE_OR_HEADING = re.compile(r"(^```.*?^```$)|^#+ ", re.MULTILINE | re.DOTALL)
 
 
