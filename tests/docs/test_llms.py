@@ -103,7 +103,7 @@ class Receipt(BaseModel):
     cents: int
 
 
-# The full text was the only source of these five applications.
+# Five applications that need no API beyond the full text.
 
 
 def test_word_count() -> None:

@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 
 from tools.package_metadata import CODE
-from tools.site.api_text import api
+from tools.site.api_text import SENTENCE, api
 from tools.site.navigation import NAVIGATION, ROOT
 from tools.site.redirects import address
-from tools.site.reference import REFERENCE, SENTENCE
+from tools.site.reference import REFERENCE
 
 GUIDE = Path(__file__).with_name("llms-guide.md")
 OPTIONAL = "How it works"
@@ -77,7 +77,7 @@ def first_sentence(text: str) -> str:
 
 
 def section(text: str, title: str) -> str:
-    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0].strip()
 
 
 def deeper(text: str) -> str:
