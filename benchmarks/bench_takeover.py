@@ -46,7 +46,7 @@ GROUPS = {
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.heartbeat.interval.ms": "3000",
 }
-"""Settings of the broker in place of the members', for groups whose protocol has these there; the heartbeats of the
+"""Settings of the broker instead of the members', for groups whose protocol has these there; the heartbeats of the
 consumer protocol are as often as by default."""
 
 

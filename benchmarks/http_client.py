@@ -3,7 +3,7 @@
     python -m benchmarks.http_client PORT WAY SECONDS KEYS CONNECTIONS
 
 ``single`` asks for one key and waits for the answer, ``pipelined`` sends 16 such requests before it waits, ``many``
-asks for 100 keys at a time. ``remote`` has a thread in place of each connection, which asks for one key after the other
+asks for 100 keys at a time. ``remote`` has a thread instead of each connection, which asks for one key after the other
 by `streams.remote`. Latencies are from a request to its answer.
 """
 

@@ -294,7 +294,7 @@ class StreamsBuilder:
             changes = readings.process(Changes, "last")
             # ("roof", 40), ("roof", 40), ("roof", 41) -> ("roof", 40), ("roof", 41)
 
-        :raises TopologyError: if it is no builder of a store.
+        :raises TopologyError: if it is not a builder of a store.
         """
         self._plan_builder.add(PlannedStore(builder=as_builder(builder)))
         return self

@@ -322,7 +322,7 @@ class Materialized(Generic[K, V]):
 
     name: str | None = None
     supplier: StoreSupplier | KeyValueBytesStoreSupplier | None = None
-    """A kind of store on an engine, in place of a name and the application's default engine."""
+    """A kind of store on an engine, instead of a name and the application's default engine."""
     key_serde: SerdeOption[K] = serde_option()
     value_serde: SerdeOption[V] = serde_option()
     logging: bool = True

@@ -27,7 +27,7 @@ class Printed(Generic[K, V]):
         orders.print(Printed(label="order", mapper=lambda customer, item: f"{item} for {customer}"))
         # ("ann", "tea") -> print("[order]: tea for ann")
 
-    :raises TopologyError: if the name is illegal, the path is no path, or its directory is not there.
+    :raises TopologyError: if the name is illegal, the path is not a path, or its directory is not there.
     """
 
     path: str | Path | None = None
@@ -36,7 +36,7 @@ class Printed(Generic[K, V]):
     label: str | None = None
     """The text in front of each line; ``None`` is the name of the stream's node."""
     mapper: Callable[[K, V], object] | None = None
-    """``mapper(key, value)`` is printed in place of ``key, value``."""
+    """``mapper(key, value)`` is printed instead of ``key, value``."""
     name: str | None = None
     """The name of the node that prints."""
 

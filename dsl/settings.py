@@ -43,7 +43,7 @@ class BuildSettings:
     engine: str = ROCKSDB
     """The engine of stores that do not choose one (``default.dsl.store``)."""
     suppliers: DslStoreSuppliers | None = None
-    """The suppliers in place of the engine, if given (``dsl.store.suppliers.class``)."""
+    """The suppliers instead of the engine, if given (``dsl.store.suppliers.class``)."""
     headers: bool = False
     """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
     keeps_java_defects: bool = False

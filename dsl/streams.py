@@ -219,7 +219,7 @@ class KStream(ShownChain, Generic[K, V]):
             # ("ann", "tea") -> print("[order]: ann, tea")
 
         :param printed: a label, a function for the text, and a file; left out, the standard output with the name of the
-            stream's node as label. To go on with the stream, use :meth:`peek`.
+            stream's node as label. To continue with the stream, use :meth:`peek`.
         """
         stream_nodes.print_(self._place, printed)
 
@@ -377,7 +377,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V2]:
         """Replaces the values of many records by one call: ``function(values)`` returns one for each, in order.
 
-        An exception in place of a value is the error of that record. Batches end with the round in which their records
+        An exception instead of a value is the error of that record. Batches end with the round in which their records
         came, or ``max_wait`` later, and before each commit (semantics 144, 145; ``docs/beyond-java.md``).
 
         ::
@@ -803,7 +803,7 @@ class KTable(ShownChain, Generic[K, V]):
     ) -> KTable[K, V]:
         """Keeps the rows for which ``predicate(key, value)`` holds.
 
-        A row that does not pass any more is deleted downstream. Where old values are not known, a row that never passed
+        A row that no longer passes is deleted downstream. Where old values are not known, a row that never passed
         is deleted too (semantics 32); materialize the table before the filter to avoid that.
 
         ::
@@ -1152,7 +1152,7 @@ class KGroupedStream(ShownChain, Generic[K, V]):
         materialized: StoreOptions[K, V2] = None,
         value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[K, V2]:
-        """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes.
+        """Starts a key with ``initializer()``, continues with ``aggregator(key, value, so_far)``; ``None`` deletes.
 
         ::
 
@@ -1450,7 +1450,7 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
         materialized: StoreOptions[K, V2] = None,
         value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[Windowed[K], V2]:
-        """Starts each window with ``initializer()``, goes on with ``aggregator(key, value, so_far)``.
+        """Starts each window with ``initializer()``, continues with ``aggregator(key, value, so_far)``.
 
         ``None`` deletes.
 

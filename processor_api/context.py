@@ -297,7 +297,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldBack:
-    """Describes the results of an operator that wait for its stream time to go on."""
+    """Describes the results of an operator that wait for its stream time to continue."""
 
     names: tuple[str, str]
     """The words for one of them, and for several."""

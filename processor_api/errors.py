@@ -220,7 +220,7 @@ class StateDirectoryError(StateError):
 
 class DiskFullError(StateDirectoryError, RetryableError):
     """The disk of the state directory is full, or the quota of this user is used up. An application waits, also while
-    it starts, and goes on by itself when there is room, for up to ``task.timeout.ms``. Custom stores may raise it."""
+    it starts, and continues by itself when there is room, for up to ``task.timeout.ms``. Custom stores may raise it."""
 
 
 class StoreError(StateError):

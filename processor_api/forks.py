@@ -67,7 +67,7 @@ def _in_child() -> None:
 
 
 def _give_up_files(directories: Collection[str]) -> None:
-    """Puts the null device in place of the open files of these directories, and of the directories themselves.
+    """Puts the null device instead of the open files of these directories, and of the directories themselves.
 
     Their numbers stay taken: objects that have them must not reach what the child opens next. So deleted files take no
     space on the disk for as long as the child lives.

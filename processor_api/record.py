@@ -68,7 +68,7 @@ class RecordMetadata(NamedTuple):
 def record_time(given: Any) -> int:
     """Returns the timestamp that a record was given, as a plain int.
 
-    :raises TypeError: if it is no whole number.
+    :raises TypeError: if it is not a whole number.
     :raises ValueError: if it is negative, or has more than 64 bits.
     """
     found = whole_ms(given)

@@ -239,7 +239,7 @@ class Serde(Generic[T]):
     def from_json(self, given: Any) -> T:
         """Returns the value that JSON stands for: of what :meth:`to_json` returns, an equal one.
 
-        Columns of DataFrames have bytes, decimals, dates and times of Python in place of texts. Unless it is
+        Columns of DataFrames have bytes, decimals, dates and times of Python instead of texts. Unless it is
         overridden, the value is what was given, or what the serde reads from that as a text in UTF-8 or as JSON: the
         first that the serde writes, and would show so.
 
@@ -443,7 +443,7 @@ class CurrentHeaders:
 
 
 class WrappingSerde(Serde[T]):
-    """A serde around another one, its inner serde; ``None`` in place of that is the application's default.
+    """A serde around another one, its inner serde; ``None`` instead of that is the application's default.
 
     All that is asked of a serde is asked of the inner one; the two functions and the form are those of the class.
     """

@@ -28,7 +28,7 @@ class TaskId(NamedTuple):
     def parse(cls, text: str) -> TaskId:
         """Returns the task that a text such as ``0_1`` names, the reverse of ``str``.
 
-        :raises ValueError: if the text is no task id.
+        :raises ValueError: if the text is not a task id.
         """
         subtopology, underscore, partition = text.partition("_")
         if not (underscore and subtopology.isascii() and partition.isascii()):

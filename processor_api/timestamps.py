@@ -63,7 +63,7 @@ def log_and_skip_on_invalid_timestamp(record: ConsumedRecord, partition_time: in
 
 
 def use_partition_time_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
-    """Returns the record's own timestamp, or the partition time in place of a negative one.
+    """Returns the record's own timestamp, or the partition time instead of a negative one.
 
     :raises UserCodeError: if the partition has no time yet.
     """

@@ -1,7 +1,7 @@
 """Reports when another `state`, `dsl` or `processor_api` hides ours.
 
 The four packages are top-level names. A script's own folder comes first on the import path, so a `state.py` or a
-`state/` next to it would be imported in place of ours and fail far away, with an error about a missing name. The check
+`state/` next to it would be imported instead of ours and fail far away, with an error about a missing name. The check
 asks the import system where each package would come from; it never imports one, since that might run the user's code.
 
 A package that is found nowhere is not this module's business: the import that needs it says so clearly.

@@ -30,4 +30,4 @@ class Platform:
     snapshots: Callable[[Path | str], ObjectStore] = open_objects
     """Returns the store of snapshots at ``state.snapshot.dir``, a directory or a URL."""
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
-    """The functions that open engines in place of the registered ones, by name."""
+    """The functions that open engines instead of the registered ones, by name."""

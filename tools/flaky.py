@@ -3,7 +3,7 @@
 A test that then passes is *flaky*: the run does not fail for it, but its last lines name it, and ``build/flaky.txt``
 has its name and how it failed. It is a bug to be mended next, of the test or of what it tests. A test that fails twice
 fails. Only failures of tests are tried again: an error of collection, a process of the run that a test ended, and
-Ctrl-C end a run as without this, and so do more than 20 failures, which are no chance.
+Ctrl-C end a run as without this, and so do more than 20 failures, which are not chance.
 
 The sum in the last line counts each test once: as passed, as failed, or as flaky.
 """

@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 HABITS = {
     r"go(es)? on\b(?! (the|a|an|any|one|each|all|every)\b)": "continues, resumes",
-    r"(is|are|was|were) no\b(?! longer| more)": "is not a",
+    r"(?<!there )(is|are|was|were) no\b(?! longer| more)": "is not a",
     r"any more": "no longer",
     r"so (many|much) (?!that|so)": "this many, N",
     r"who(m)?ever": "you, anybody who",

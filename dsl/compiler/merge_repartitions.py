@@ -1,4 +1,4 @@
-"""The pass that puts one repartition topic after a key change in place of several further down (semantics 107).
+"""The pass that puts one repartition topic after a key change instead of several further down (semantics 107).
 
 The repartition moves up to where the key changed, unless a value changes in between: then the topic would carry another
 type. What a record meets on its way stays the same; only where it crosses the topic moves. The rules, down to which of

@@ -102,7 +102,7 @@ class SideValueSerde(Serde[Any]):
         return schema_around("value of a join", {"left": self.left, "right": self.right})
 
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
-        """Returns the serde with the default one in place of each inner serde of ``None``."""
+        """Returns the serde with the default one instead of each inner serde of ``None``."""
         return SideValueSerde(
             *(default if inner is None else inner.with_default(default) for inner in (self.left, self.right))
         )

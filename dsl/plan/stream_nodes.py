@@ -84,7 +84,7 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
 def _all(given: Any) -> tuple[Any, ...]:
     try:
         return tuple(given)
-    except Exception:  # it is no collection, or its own iteration fails
+    except Exception:  # it is not a collection, or its own iteration fails
         return ()
 
 

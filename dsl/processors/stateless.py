@@ -61,7 +61,7 @@ class Filter(Operator):
 def paired(given: Any) -> KeyAndValue:
     """Returns the key and value that a function returned.
 
-    :raises NoPairError: if it is no pair. A text of two characters is none, though Python would take it for one.
+    :raises NoPairError: if it is not a pair. A text of two characters is none, though Python would take it for one.
     """
     try:
         key, value = given

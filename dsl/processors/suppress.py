@@ -1,7 +1,7 @@
 """The operator that lets changes of a table wait in a buffer (KIP-328, semantics 70 to 72).
 
 Stream time is the operator's own: the largest timestamp that reached it. It is committed with the offsets, so that it
-goes on where it was when the task starts again; in Kafka Streams it starts again too (semantics 3).
+continues where it was when the task starts again; in Kafka Streams it starts again too (semantics 3).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from processor_api.user_code.function_code import named_function
 
 
 class NoPairError(TypeError):
-    """Raised for a result that is no pair of key and value, before it is known which function returned it."""
+    """Raised for a result that is not a pair of key and value, before it is known which function returned it."""
 
     def __init__(self, given: Any) -> None:
         super().__init__("no pair (key, value)")

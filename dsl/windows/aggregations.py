@@ -47,7 +47,7 @@ class Functions:
 def window(grouping: Grouping, windows: Any) -> WindowedGrouping:
     """Returns the group with its windows; adds no node.
 
-    :raises TopologyError: if they are no windows.
+    :raises TopologyError: if they are not windows.
     """
     if not isinstance(windows, AnyWindows):
         raise TopologyError(

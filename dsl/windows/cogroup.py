@@ -24,7 +24,7 @@ class WindowedCogrouping:
 def window_all(cogrouping: Cogrouping, windows: Any) -> WindowedCogrouping:
     """Returns the streams with their windows; adds no node.
 
-    :raises TopologyError: if they are no windows.
+    :raises TopologyError: if they are not windows.
     """
     return WindowedCogrouping(cogrouping, aggregations.window(cogrouping.first, windows))
 

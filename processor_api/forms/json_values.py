@@ -19,7 +19,7 @@ from typing import Any
 from processor_api.texts import repr_of
 
 BASE64 = "base64"
-"""The name under which JSON has bytes that are no text."""
+"""The name under which JSON has bytes that are not text."""
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """The texts in JSON of numbers that JSON does not have, by those of Python."""
 _BLANKS = {ord(char): " " for char in "\n\r\t"}

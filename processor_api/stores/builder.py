@@ -176,7 +176,7 @@ def join_buffer_builder(
 
     It holds every record, in order of time.
 
-    :param grace: how long the stream's time has to be past a record's before the record is joined.
+    :param grace: how long the stream's time must be past a record's before the record is joined.
     :raises TopologyError: if the grace is negative.
     """
     grace_ms = to_ms(grace, f"store {name!r}: grace")

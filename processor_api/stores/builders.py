@@ -33,7 +33,7 @@ class StateStoreBuilder(Protocol):
 def as_builder(given: Any) -> StoreBuilder[Any, Any]:
     """Returns the builder that the runtime uses for one that may be written by a user.
 
-    :raises TopologyError: if it is no builder.
+    :raises TopologyError: if it is not a builder.
     """
     if isinstance(given, StoreBuilder):
         check_fields(given, f"store {given.name!r}", store=given.name)

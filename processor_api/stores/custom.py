@@ -49,7 +49,7 @@ class StateStoreContext(Protocol):
 
     @property
     def state_dir(self) -> Path:
-        """The store's own directory, which exists. It is deleted, with all that is in it, when the store has to be
+        """The store's own directory, which exists. It is deleted, with all that is in it, when the store must be
         rebuilt from its changelog."""
         ...
 

@@ -174,7 +174,7 @@ def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
 def as_supplier(given: Any) -> StoreSupplier:
     """Returns the supplier that the runtime uses for one that may be written by a user.
 
-    :raises TopologyError: if it is no supplier.
+    :raises TopologyError: if it is not a supplier.
     """
     if isinstance(given, StoreSupplier):
         return given

@@ -22,7 +22,7 @@ def known_name(given: object, what: str) -> str:
     """Returns a name by which something is looked up.
 
     :param what: what has the name, for the error.
-    :raises TopologyError: if it is no plain text.
+    :raises TopologyError: if it is not a plain text.
     """
     if type(given) is not str:
         raise TopologyError(f"a {what} is found by its name, which is text; got {repr_of(given)}")

@@ -116,7 +116,7 @@ def _name(serde: Serde[Any] | None) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a parameter as JSON has it; of one that is no number, text or duration, what it is."""
+    """Returns a parameter as JSON has it; of one that is not a number, text or duration, what it is."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, timedelta):

@@ -1,7 +1,7 @@
 """The topology as plain data, and the methods that build it.
 
 Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that
-made it. A topology is not changed any more once it runs; one topology serves any number of tasks.
+made it. A topology is no longer changed once it runs; one topology serves any number of tasks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Topology(TopologyData):
     _wrapper: Any = None
     """The wrapper of its processors, if they are wrapped."""
     _line: Line | None = None
-    """The line to which additions belong, in place of that of the call."""
+    """The line to which additions belong, instead of that of the call."""
 
     def add_source(
         self,

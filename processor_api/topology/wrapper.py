@@ -39,13 +39,13 @@ class ProcessorWrapper:
         """
 
     def wrap_processor_supplier(self, name: str, supplier: ProcessorSupplier) -> ProcessorSupplier:
-        """Returns the supplier to use in place of ``supplier`` at the node ``name``, or the same one."""
+        """Returns the supplier to use instead of ``supplier`` at the node ``name``, or the same one."""
         return supplier
 
     def wrap_fixed_key_processor_supplier(
         self, name: str, supplier: FixedKeyProcessorSupplier
     ) -> FixedKeyProcessorSupplier:
-        """Returns the supplier to use in place of one of processors with a fixed key, or the same one."""
+        """Returns the supplier to use instead of one of processors with a fixed key, or the same one."""
         return supplier
 
 

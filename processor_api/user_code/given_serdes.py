@@ -162,7 +162,7 @@ def _provided(given: type | str) -> Serde[Any] | None:
 
 
 def _hint(given: Any) -> str:
-    """Returns the end of the sentence about something that is no serde: what was perhaps meant."""
+    """Returns the end of the sentence about something that is not a serde: what was perhaps meant."""
     if isinstance(given, type):
         name = _NAMES_OF_TYPES.get(given)
         if name is not None:

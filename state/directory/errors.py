@@ -119,7 +119,7 @@ _NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 
 
 def directory_error(error: OSError, path: Path) -> StateDirectoryError:
-    """The error to raise in place of one of the operating system about ``path``."""
+    """The error to raise instead of one of the operating system about ``path``."""
     where = error.filename if isinstance(error.filename, str) else path
     if error.errno in FULL:
         return DiskFullError(

@@ -100,7 +100,7 @@ def set_aside(path: Path, why: str) -> None:
 
 
 def write_own(path: Path, text: str, mode: int = 0o640) -> None:
-    """Puts a file with that content and mode in place of another one: all or nothing, and on disk when this returns.
+    """Puts a file with that content and mode instead of another one: all or nothing, and on disk when this returns.
     The directory is not synced."""
     aside = path.with_name(path.name + ".tmp")
     remove_own(aside)  # of a crash; a link is taken away, not followed

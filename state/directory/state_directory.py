@@ -115,7 +115,7 @@ class StateDirectory:
 
         :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
         :param locks: makes the locks that keep processes apart.
-        :raises StateDirectoryError: if it cannot be written, has a symbolic link in place of something of ours, or
+        :raises StateDirectoryError: if it cannot be written, has a symbolic link instead of something of ours, or
             belongs to another application, to Kafka Streams in Java, or to a newer version of this library.
         """
         refuse_no_home(root)

@@ -180,7 +180,7 @@ KEYS_AT_ONCE = 20_000
 
 
 class _UntilKey(bytes):
-    """The end of a range to delete, in place of a value."""
+    """The end of a range to delete, instead of a value."""
 
 
 class _MemoryBatch:

@@ -27,7 +27,7 @@ _UNKNOWN: Any = object()
 
 
 class _Until(bytes):
-    """The end of a range to delete, in place of a value."""
+    """The end of a range to delete, instead of a value."""
 
 
 _Operation = tuple["SpillingFamily", bytes, bytes | None]

@@ -82,7 +82,7 @@ class WindowedKeySerde(WrappingSerde[Windowed[K]], ABC):
         """Returns the end of a window with a start, in ms.
 
         :param end: that given, if there is one.
-        :raises ValueError: if it is another one, or has to be given.
+        :raises ValueError: if it is another one, or must be given.
         """
 
     @abstractmethod

@@ -5,7 +5,7 @@ different moments, without an error. So each batch that goes to the log has a nu
 before, in a row of its own, and at the next opening no number may be missing.
 
 A number's row holds the number from which on rows were kept when it was written: everything before that was in table
-files then, of which RocksDB notices a lost one. What has to be there is so said by the last row alone. (That last row
+files then, of which RocksDB notices a lost one. What must be there is so said by the last row alone. (That last row
 may be an earlier one than was written: the end of the newest log is what a power loss takes.)
 
 The rows are in the family of offsets, which is flushed with or after every other (:meth:`RocksEngine.flush`): a number

@@ -296,7 +296,7 @@ class RocksEngine:
     def _find_families(self, path: Path) -> set[str]:
         """Returns the families that the database has.
 
-        RocksDB would make a new database in place of one that has lost its root."""
+        RocksDB would make a new database instead of one that has lost its root."""
         if (path / "CURRENT").exists():
             return set(Rdict.list_cf(self.path, self._options.plain()))
         for left in (*path.glob("*.sst"), *path.glob("*.log")):

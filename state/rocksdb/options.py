@@ -180,7 +180,7 @@ class DatabaseOptions:
         return self._configure is not None
 
     def plain(self, *, bulk: bool = False) -> Options:
-        """Returns those of the database itself, and of families that are not named any more."""
+        """Returns those of the database itself, and of families that are no longer named."""
         return self._memory.options(bulk=bulk)
 
     def of_database(self, *, bulk: bool = False) -> Options:

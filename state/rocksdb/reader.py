@@ -178,7 +178,7 @@ def _options(*, paranoid: bool = True) -> Options:
 
 
 def _named(error: Exception, checkpoint: str, path: str) -> Exception:
-    """Returns an error about the database in place of one about its checkpoint."""
+    """Returns an error about the database instead of one about its checkpoint."""
     return error if isinstance(error, OSError) else Exception(str(error).replace(checkpoint, path))
 
 

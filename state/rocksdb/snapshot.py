@@ -114,7 +114,7 @@ def _backward(rows: Any, low: bytes | None, high: bytes | None, count: int) -> t
         rows.seek_to_last()
     else:
         rows.seek_for_prev(high)
-        # `seek_for_prev` stops at the bound itself, which is no part of the range.
+        # `seek_for_prev` stops at the bound itself, which is not a part of the range.
         if rows.valid() and rows.key() == high:
             rows.prev()
     found: list[Row] = []

@@ -86,7 +86,7 @@ class BufferIndex(CommitParticipant):
         self._changed = False
         low = ENTRIES[0]
         self.counted = False
-        """Whether the rows are counted; if not, :meth:`add` or :meth:`count` has to be called for each."""
+        """Whether the rows are counted; if not, :meth:`add` or :meth:`count` must be called for each."""
         row = family.get(FACTS_KEY)
         if row is not None:
             valid, self.num_records, self.buffer_size, first, self.sequence, self.stream_time = _FACTS.unpack(row)

@@ -60,7 +60,7 @@ class ChangeBuffer(Buffer):
         """The key whose change is being handed out."""
 
     def put(self, time: int, key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Buffers a change in place of the one that is buffered for its key, which keeps its time.
+        """Buffers a change instead of the one that is buffered for its key, which keeps its time.
 
         :param time: when the key may leave, in ms.
         :param timestamp: the record's; what else is kept of its context is that of the current record.

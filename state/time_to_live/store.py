@@ -160,7 +160,7 @@ def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Open
 
 
 def _with_access(log: Callable[..., None], accesses: Accesses) -> Callable[..., None]:
-    """Writes the time of the access behind the headers of each record that is no tombstone."""
+    """Writes the time of the access behind the headers of each record that is not a tombstone."""
 
     def logged(key: bytes, data: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         if data is not None:

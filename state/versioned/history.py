@@ -92,9 +92,9 @@ class HistoryReads:
         return self.stream_time - self.retention_ms
 
     def expired_before(self, time: int | None = None) -> int:
-        """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`.
+        """Rows that ended before this are no longer shown: the start of the segment of :attr:`oldest`.
 
-        :param time: in place of the stream time.
+        :param time: instead of the stream time.
         """
         oldest = self.oldest if time is None else time - self.retention_ms
         return max(oldest, 0) // self.segment_ms * self.segment_ms
@@ -203,7 +203,7 @@ class VersionHistory(HistoryReads, CommitParticipant):
         """Rows that ended before the first of these are deleted; those before the second are being deleted."""
 
     def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
-        """Puts the version that ends at ``end``, in place of another one that ends there."""
+        """Puts the version that ends at ``end``, instead of another one that ends there."""
         size = len(key) + ROW_OVERHEAD_BYTES if value is None else len(key) + len(value) + ROW_OVERHEAD_BYTES
         rows = self.waiting_rows.get(key)
         if rows is None:
@@ -262,7 +262,7 @@ class VersionHistory(HistoryReads, CommitParticipant):
         self._sweep(batch)
 
     def _sweep(self, batch: Batch) -> None:
-        """Deletes some expired rows; the next sweep goes on from there once the batch is written."""
+        """Deletes some expired rows; the next sweep continues from there once the batch is written."""
         expired, begin, sweeping = self._deleted_before(), self._sweep_at, self._sweeping
         if begin is None:
             if expired - self._swept < max(self.retention_ms // 2, self.segment_ms):

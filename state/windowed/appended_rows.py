@@ -222,7 +222,7 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
 
 
 def _read_again(format: RowFormat, data: bytes, logged: Logged | None) -> tuple[Any, int]:
-    """Reads a row that could not be read: with errors that name the store, and what strings have in place of bad bytes.
+    """Reads a row that could not be read: with errors that name the store, and what strings have instead of bad bytes.
 
     :param logged: the row, if it waits for the commit; else the data is that of the engine.
     """
@@ -276,7 +276,7 @@ def make_add_row(
     """Returns the function that adds a value; one that comes too late is logged and dropped.
 
     :param logged_as: logs a row under its key on the changelog; ``None`` without a changelog.
-    :param add_null: is called in place of adding ``None``, without the value.
+    :param add_null: is called instead of adding ``None``, without the value.
     """
     interval, make_row = segments.interval, layout.row_maker(segments.interval)
     held, hold, numbers = segments.held.known, segments.hold, segments.numbers
@@ -362,6 +362,6 @@ def _make_log(
     rows: AppendedRows, layout: RowLayout, logged_as: Callable[..., None] | None
 ) -> tuple[Callable[..., None] | None, int]:
     """Returns the function that logs a row, and where in the row begins what that function takes for it."""
-    # A key on the changelog is then the row without its first bytes: a slice in place of calls that take it apart.
+    # A key on the changelog is then the row without its first bytes: a slice instead of calls that take it apart.
     is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.probe is None
     return (logged_as, SEGMENT.size) if is_direct else (rows.logging.log, 0)

@@ -168,7 +168,7 @@ class TimedOperator:
     """A store of windows or sessions as operators of the DSL get it: functions of keys, times and what is kept with
     them, without wrapper objects.
 
-    :param shown_as: in place of the rows, rows in another form.
+    :param shown_as: instead of the rows, rows in another form.
     """
 
     __slots__ = ("_layout", "_on_flush", "add", "cached", "name", "read_key", "timed", "window_of", "write_key")

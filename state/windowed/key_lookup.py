@@ -105,7 +105,7 @@ class KnownLookup:
             if over is None:
                 return []
             first, end = bounds(low // interval, key, low, low)[0], bounds(high // interval, key, high, high)[1]
-            # Mostly all rows that are known of a key are in the span: two comparisons in place of two searches.
+            # Mostly all rows that are known of a key are in the span: two comparisons instead of two searches.
             if over[0] >= first and over[-1] < end:
                 return over[:]
             return over[bisect_left(over, first) : bisect_left(over, end)]

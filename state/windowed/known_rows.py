@@ -131,7 +131,7 @@ class KnownRows(BufferedRows):
             self._forget(*noted.popitem(last=False))
 
     def _forget(self, row: bytes, key: bytes) -> None:
-        """A row is not noted any more, though it is there."""
+        """A row is no longer noted, though it is there."""
         self._count_noted(-len(row) - ENTRY_OVERHEAD_BYTES)
         self._take_out(key, self.known[key], row)
         self.complete_from = max(self.complete_from, self._time_of(row) + 1)

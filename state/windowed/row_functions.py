@@ -101,7 +101,7 @@ def logged_key_reader(layout: RowLayout) -> Callable[[bytes], bytes]:
 
 def logged_together(layout: RowLayout, log_many: LogMany | None, segments: Segments) -> LogMany | None:
     """Returns the function that logs many rows under their keys on the changelog, and notes the latest of their times;
-    ``None`` where each has to be logged for itself."""
+    ``None`` where each must be logged for itself."""
     if log_many is None or not isinstance(layout, KeyFirst) or not layout.as_logged:
         return None
     begin = -layout.keys.tail.size

@@ -207,7 +207,7 @@ class PutSequence:
         """The number of the last put of a value. A null has no row, so its number is not kept for the next opening."""
 
     def next(self) -> int:
-        """Returns the number of the next put, which has to be taken."""
+        """Returns the number of the next put, which must be taken."""
         return self.last + 1 & LARGEST_SEQUENCE
 
     def take(self, number: int, *, value: bool) -> None:

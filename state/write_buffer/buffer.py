@@ -14,7 +14,7 @@ committed (docs/design.md#decisions). A row is in up to three places, looked up 
 :mod:`state.write_buffer.shared_rows`.
 
 A dirty entry of a cache goes on behind value and timestamp with (headers, source, offset) of the record that put it,
-and has its message in place of the offset where error handlers may ask for it.
+and has its message instead of the offset where error handlers may ask for it.
 
 Without caching a row is forwarded when it is put; it is logged at once as well, or like a cached one when it is drained
 (docs/decisions/changelogs-and-restore.md, "Changelogs log the last update of a key per commit").
@@ -92,7 +92,7 @@ def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
     overhead, sized = format.cost(b"", b""), format.values.sized
 
     def slow_path(key: Any) -> tuple[Any, int] | None:
-        """The same where something fails: with errors that say where, and what strings have in place of bad bytes."""
+        """The same where something fails: with errors that say where, and what strings have instead of bad bytes."""
         row = family.get(key_bytes(key))
         return None if row is None else format.entry_of(row)
 
@@ -188,7 +188,7 @@ class Rows(RowReader):
             self.budget.uncommitted += cost
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
-        """Counts a row that was put in place of ``known`` and logged at once; it is not yet in `drained`."""
+        """Counts a row that was put instead of ``known`` and logged at once; it is not yet in `drained`."""
         budget, waiting, cost = self.budget, self.waiting, self.format.cost(key, value)
         if value is None:
             waiting.deleted.append(key)
@@ -250,7 +250,7 @@ class Rows(RowReader):
         excess = budget.cached - budget.cache_limit
         if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
             excess += budget.cache_limit >> DROPPED_AT_ONCE
-        # The row of the put or the read that is under way stays: taken out, it is no victim.
+        # The row of the put or the read that is under way stays: taken out, it is not a victim.
         kept = None if keep in drained else clean.pop(keep, None)
         free, victims, freed, cost = filterfalse(drained.__contains__, clean), [], 0, self.format.cost
         while freed < excess and (key := next(free, None)) is not None:
@@ -333,7 +333,7 @@ class Rows(RowReader):
         deleted = [key for key, entry in rows.items() if entry[0] is None]
         olds: Iterable[Any] = ()
         if self._callback is not None:
-            # Before the rows are moved: then `clean` has them in place of their old values.
+            # Before the rows are moved: then `clean` has them instead of their old values.
             olds = self._old_values(rows, deleted)
             size = self.format.size(rows) if deleted else size
         if deleted and not self.logging.each:

@@ -309,7 +309,7 @@ def open_rows(
     """Returns the write buffer of a store.
 
     :param key_serde: between the keys of the kind and those of its rows, if the rows have others than the store.
-    :param log: in place of the changelog, for rows whose keys stand otherwise on it.
+    :param log: instead of the changelog, for rows whose keys stand otherwise on it.
     :param log_many: logs many rows at once, as ``log`` does one; only together with that.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param when_logged: see :class:`~state.write_buffer.buffer.Rows`.

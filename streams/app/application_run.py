@@ -258,7 +258,7 @@ class ApplicationRun:
         return False
 
     def _global_thread_failed(self, error: Exception) -> None:
-        """Ends the application: tasks cannot go on without the global thread, which is not replaced."""
+        """Ends the application: tasks cannot continue without the global thread, which is not replaced."""
         self.failure = self.failure or error
         answer = verdict(self.handler, error)
         if answer is not StreamThreadExceptionResponse.SHUTDOWN_CLIENT:

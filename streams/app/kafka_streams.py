@@ -139,7 +139,7 @@ class KafkaStreams:
             assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
 
         :raises StreamsError: after the start.
-        :raises TopologyError: if it is no function, or is made by ``async def``.
+        :raises TopologyError: if it is not a function, or is made by ``async def``.
         """
         self._require_created("a state listener")
         check_function(listener, "listener", "set_state_listener")
@@ -192,7 +192,7 @@ class KafkaStreams:
             app.start()
 
         :raises StreamsError: after the start.
-        :raises TopologyError: if it is no function, or is made by ``async def``.
+        :raises TopologyError: if it is not a function, or is made by ``async def``.
         """
         self._require_created("an uncaught exception handler")
         check_function(handler, "handler", "set_uncaught_exception_handler")
@@ -343,7 +343,7 @@ class KafkaStreams:
     def pause(self) -> None:
         """Suspends processing, punctuations and restores from the next batch on (KIP-834).
 
-        The application stays in its group and in its state, and goes on with :meth:`resume`. It may also be paused
+        The application stays in its group and in its state, and continues with :meth:`resume`. It may also be paused
         before the start.
 
         ::
@@ -446,7 +446,7 @@ class KafkaStreams:
 
     @cached_property
     def _queries(self) -> Queries:
-        from streams.app.querying import make_queries  # a worker that nobody asks starts without it
+        from streams.app.querying import make_queries  # a worker that no one asks starts without it
 
         run = self._run
         return make_queries(
@@ -608,7 +608,7 @@ class KafkaStreams:
             [task] = app.status().tasks
             assert (task.state, task.lag) == ("RUNNING", 0)
         """
-        from streams.app.worker_status import worker_status  # a worker that nobody asks starts without it
+        from streams.app.worker_status import worker_status  # a worker that no one asks starts without it
 
         return worker_status(self._run, ready=self.is_ready(), endpoint=self._endpoint)
 
@@ -644,7 +644,7 @@ def _librdkafka(clock: Clock) -> KafkaClients:
 def discard_start(application: object) -> None:
     """Removes a state directory that was made by a start which has not returned, such as one that waits for a broker.
 
-    Only for a process that ends at once after it: the start goes on without the directory.
+    Only for a process that ends at once after it: the start continues without the directory.
     """
     if isinstance(application, KafkaStreams):
         application.unfinished.close()

@@ -19,7 +19,7 @@ class _GuardedCalls:
     """Calls methods of a listener, and logs the first error of each.
 
     :param kind: the kind of listener, for the log.
-    :param work: what goes on after an error, for the log.
+    :param work: what continues after an error, for the log.
     """
 
     def __init__(self, listener: object, kind: str, work: str) -> None:

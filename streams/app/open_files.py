@@ -25,7 +25,7 @@ MOST_OPEN_FILES = 65_536
 def open_file_limits() -> tuple[int | None, int | None] | None:
     """Returns the limit of this process and the one up to which it may raise it.
 
-    :returns: ``None`` in place of a limit that is not set, and of both on Windows.
+    :returns: ``None`` instead of a limit that is not set, and of both on Windows.
     """
     try:
         resource: Any = import_module("resource")

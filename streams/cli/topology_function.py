@@ -35,7 +35,7 @@ class NamedApp(NamedTuple):
     names: str
     """The topology in the module; empty if it is found by its name."""
     file: str | None
-    """The file that was given in place of the module."""
+    """The file that was given instead of the module."""
 
 
 def named_app(given: str) -> NamedApp:
@@ -72,7 +72,7 @@ def import_from(folder: str) -> None:
 def settings_in(app: NamedApp) -> Mapping[str, Any]:
     """Returns the settings that the module of an application has by the name ``settings``; none if it has none.
 
-    :raises CannotRun: if the module cannot be imported, or they are no mapping.
+    :raises CannotRun: if the module cannot be imported, or they are not mapping.
     """
     found = getattr(_module(app), "settings", None)
     if found is None or inspect.ismodule(found):

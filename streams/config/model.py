@@ -196,7 +196,7 @@ class StreamsConfig(BaseModel):
     default_dsl_store: Annotated[str, PlainValidator(values.dsl_store)] = "rocksDB"
     """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
     dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
-    """A :class:`~processor_api.stores.defaults.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
+    """A :class:`~processor_api.stores.defaults.DslStoreSuppliers`, instead of :attr:`default_dsl_store`."""
     dsl_java_defects: Annotated[Literal["cure", "keep"], PlainValidator(values.one_of("cure", "keep"))] = "cure"
     dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
         "DEFAULT"

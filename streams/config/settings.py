@@ -80,7 +80,7 @@ _AT_BROKER = {
         "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
     },
 }
-"""The settings in place of which groups of each protocol have some at the brokers."""
+"""The settings instead of which groups of each protocol have some at the brokers."""
 _OLDER_NAMES = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
     "default.deserialization.exception.handler": "deserialization.exception.handler",

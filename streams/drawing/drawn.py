@@ -48,7 +48,7 @@ def drawn(graph: Graph, *, names: bool = False, collapsed: Iterable[str] = ()) -
 
 
 def _with_whole(graph: Graph, collapsed: frozenset[str]) -> Graph:
-    """Returns the graph with one box, among the topics, in place of each of these subtopologies."""
+    """Returns the graph with one box, among the topics, instead of each of these subtopologies."""
     whole = {title: Box(f"g{n}", Kind.SUBTOPOLOGY, title) for n, title in enumerate(graph.groups) if title in collapsed}
     ids = {box.id: own.id for title, own in whole.items() for box in graph.groups[title]}
     ends = [(ids.get(link.source, link.source), ids.get(link.target, link.target), link.flows) for link in graph.links]

@@ -210,7 +210,7 @@ class FrontPages:
                     await begun.write(part)
             except (aiohttp.ClientError, TimeoutError) as error:
                 if request.transport is not None:
-                    request.transport.abort()  # so that nobody takes a part for the whole
+                    request.transport.abort()  # so that no one takes a part for the whole
                 raise later(f"worker {number} does not go on: {kind_and_text(error)}") from error
             return begun
 

@@ -12,7 +12,7 @@ from streams.config import StreamsConfig
 
 SHORTEST_TOKEN = 16
 BEHIND = "fd"
-"""Stands in place of a host: the port is then the number of a descriptor that the process inherits."""
+"""Stands instead of a host: the port is then the number of a descriptor that the process inherits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The application as the HTTP port sees it, and the answers that are no success."""
+"""The application as the HTTP port sees it, and the answers that report a failure."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class SideBySide:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def answers(self) -> AsyncIterator[tuple[int | None, Page | HttpRefusal]]:
-        """Yields the pages of each partition, or what is said in place of those that are missing."""
+        """Yields the pages of each partition, or what is said instead of those that are missing."""
         while self._parts and self._left > 0:
             part = self._parts[0]
             found = await self._next_of(part)

@@ -1,7 +1,7 @@
 """Says what each error of a client, by its name, makes necessary: one table for all adapters and events.
 
 An error is one of a request that a caller made (an exception), or one that a consumer reports by itself (an event). The
-table says what has to be renewed before the same thing may succeed. An error that is not in it may pass: it is tried
+table says what must be renewed before the same thing may succeed. An error that is not in it may pass: it is tried
 again, with new clients, until ``task.timeout.ms``. Errors that no renewal helps are there by name as `FINAL`.
 """
 
@@ -17,7 +17,7 @@ from streams.log import RepeatedLines
 
 
 class Renewal(Enum):
-    """The thing that has to be renewed after an error."""
+    """The thing that must be renewed after an error."""
 
     NOTHING = "nothing"
     """The same call may succeed."""
@@ -34,9 +34,9 @@ class Renewal(Enum):
     POSITION = "position"
     """The position is outside of its log: the reset policy of the source says where reading goes on."""
     TOPIC = "topic"
-    """The topic or partition is not there; the caller knows whether it has to be."""
+    """The topic or partition is not there; the caller knows whether it must be."""
     FINAL = "final"
-    """A right, a setting or a record has to be changed by the user."""
+    """A right, a setting or a record must be changed by the user."""
 
 
 _NAMES: dict[Renewal, str] = {
@@ -104,18 +104,18 @@ HEALED = frozenset(
     for name, kind in _RENEWALS.items()
     if kind in (Renewal.NOTHING, Renewal.METADATA, Renewal.REBALANCE, Renewal.TOPIC)
 ) | {"UNKNOWN_MEMBER_ID"}
-"""Events after which a consumer goes on by itself and skips no record; after any other one it might."""
+"""Events after which a consumer continues by itself and skips no record; after any other one it might."""
 
 
 def renewal(name: str) -> Renewal | None:
-    """Returns what has to be renewed after an error; ``None`` for one that is not known here, which may pass."""
+    """Returns what must be renewed after an error; ``None`` for one that is not known here, which may pass."""
     return _RENEWALS.get(name)
 
 
 def error_of(
     name: str, text: str, *, fatal: bool = False, retriable: bool = False, transactional: bool = False, **place: Any
 ) -> StreamsError:
-    """Returns the error to raise in place of a client's, other than one of rights, logins and instance ids.
+    """Returns the error to raise instead of a client's, other than one of rights, logins and instance ids.
 
     :param fatal: whether the client says that it cannot be used any more.
     :param retriable: whether it says that the same call may succeed.

@@ -116,7 +116,7 @@ class TopicState(NamedTuple):
 
 
 class MessageError(Protocol):
-    """An error or event that a message carries in place of a record."""
+    """An error or event that a message carries instead of a record."""
 
     def code(self) -> int: ...
 
@@ -302,7 +302,7 @@ class Producer(Protocol):
     """A producer, idempotent always, transactional when it has a transactional id; used by one thread."""
 
     zero_timestamp_ms: int
-    """The timestamp that is sent in place of 0: librdkafka takes 0 for "now", so its adapter says 1. A negative one is
+    """The timestamp that is sent instead of 0: librdkafka takes 0 for "now", so its adapter says 1. A negative one is
     sent as it is; what has no time is given one before."""
 
     @property
@@ -318,7 +318,7 @@ class Producer(Protocol):
 
     @property
     def produce_plain(self) -> Callable[..., None]:
-        """Sends a record without headers, as `produce` without its last argument: nothing has to be checked."""
+        """Sends a record without headers, as `produce` without its last argument: nothing must be checked."""
         ...
 
     def refused(self, error: Exception, topic: str) -> NoReturn:

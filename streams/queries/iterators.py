@@ -16,7 +16,7 @@ class QueryIterator(Iterator[Any]):
     """Iterates over the rows of one store after another. A context manager.
 
     :param shown: converts a row to the result.
-    :param failed: returns the error to raise in place of a store's, if any.
+    :param failed: returns the error to raise instead of a store's, if any.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ class LocalStore:
 
 
 def migrated(store: OpenStore) -> StateStoreMigratedError:
-    """Returns the error to raise in place of the one of a store that was closed while it was read."""
+    """Returns the error to raise instead of the one of a store that was closed while it was read."""
     name = store.builder.name
     return StateStoreMigratedError(
         f"store {name!r} was closed while it was read: its task may have gone to another thread or process; ask again",

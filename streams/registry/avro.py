@@ -49,7 +49,7 @@ MOST_EMPTY_ITEMS = 1_000
 careful_read: Any = read_data
 _TAG = "streams"
 _OF_PYTHON = {kind: SchemaText(json.dumps(PRIMITIVE[kind])) for kind in (str, bytes, bool, int, float)}
-"""The schemas of values that are no records, and bring none along: as Java's serde writes them."""
+"""The schemas of values that are not records, and bring none along: as Java's serde writes them."""
 Make = Callable[[Any], Any]
 
 

@@ -213,7 +213,7 @@ class HeaderBoundSerde(BoundSerde):
         try:
             return self._inside.serialize(self.deserialize(moved))
         except SchemaError:  # no outage, whose error is another one
-            return moved  # a record that nobody could read
+            return moved  # a record that no one could read
 
     def _bind_inside(self, topic: str, *, is_key: bool) -> Serde[Any]:
         return self._bind(topic, is_key=is_key).inside()

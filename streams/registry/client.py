@@ -412,7 +412,7 @@ def _theirs(schema: SchemaText) -> Schema:
 
 
 def _text_of(schema: Any) -> SchemaText:
-    """Returns what an answer has of a schema; raises `ValueError` if that is no text: it is a part of an answer, or
+    """Returns what an answer has of a schema; raises `ValueError` if that is not a text: it is a part of an answer, or
     that of something else."""
     if not isinstance(schema.schema_str, str):
         raise ValueError("there is no schema in it")

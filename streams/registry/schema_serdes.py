@@ -110,7 +110,7 @@ class Avro(SchemaSerde[T]):
 
     :param model: a dataclass, a model of pydantic, or another type with an Avro type; the schema is made from it.
         ``None`` reads dicts, and writes them with the schema they were read with, or the latest of the subject.
-    :param schema: the schema in place of the model's: a dict, a list, JSON, or the path of an ``.avsc`` file.
+    :param schema: the schema instead of the model's: a dict, a list, JSON, or the path of an ``.avsc`` file.
     :param name: the full name of the model's record, as Java has it: ``com.shop.Order``.
     :param references: schemas that ``schema`` uses, each ``(full name, subject, version)``.
     :param registry: ``None`` takes that of the builder, or of the settings of the application.
@@ -159,7 +159,7 @@ class JsonSchema(SchemaSerde[T]):
 
     :param model: a model of pydantic or a dataclass; the schema is made from it. ``None`` reads and writes what JSON
         has.
-    :param schema: the schema in place of the model's, as JSON or a dict; without it and a model, values are written
+    :param schema: the schema instead of the model's, as JSON or a dict; without it and a model, values are written
         with the latest of the subject.
     :param references: schemas that ``schema`` uses, each ``(name in $ref, subject, version)``.
     :param registry: ``None`` takes that of the builder, or of the settings of the application.

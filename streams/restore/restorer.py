@@ -1,7 +1,7 @@
 """Restores stores from their changelogs, with a consumer of its own, in large batches.
 
 A restore ends by position, not by the last record seen, so that transaction markers count (semantics 97). While a
-store restores, the thread goes on with its other tasks: each call does a bounded amount of work.
+store restores, the thread continues with its other tasks: each call does a bounded amount of work.
 
 A changelog may be truncated while it is read. The store may then hold rows that are no longer in its changelog, so it
 is emptied and restored again (KIP-892). Errors that the client recovers from by itself are only logged, until they have

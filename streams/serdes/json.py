@@ -53,7 +53,7 @@ _HINTS = {
 }
 
 Form = Callable[[Any], Any]
-"""Returns what JSON has in place of a value of another type, or raises ``TypeError``."""
+"""Returns what JSON has instead of a value of another type, or raises ``TypeError``."""
 
 
 class _Refused(Exception):

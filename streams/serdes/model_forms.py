@@ -36,7 +36,7 @@ def check_read_back(
     """Checks that what was written is read as the value that it was.
 
     :param refused: makes the error to raise from a text that says what is wrong.
-    :param is_equal: whether what is read has to be equal; else it has to be readable.
+    :param is_equal: whether what is read must be equal; otherwise it must be readable.
     """
     try:
         found = read(data)
@@ -99,7 +99,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def one_form(value: Any, written: Any) -> Any:
-    """Returns the form that equal values have in common, in place of one of several.
+    """Returns the form that equal values have in common, instead of one of several.
 
     Objects have the names of their dicts in order, and sets their items; times are in UTC, and decimals have no zeros
     at their end. What a serializer of the user wrote stays as it is.

@@ -3,7 +3,7 @@
 The schema that pydantic makes of a type says what there is to look at for each value (:func:`shape_of`). Most types
 need nothing; what only a few values of a type lose, such as NaN, shows in their bytes. A compiled check
 (:func:`exact_check`) says whether a value has the very types that its schema declares. What such a value is written as
-is read as the same value, so nothing more has to be looked at. A value that does not pass may be right all the same,
+is read as the same value, so nothing more must be looked at. A value that does not pass may be right all the same,
 such as a time in a zone that is not UTC.
 """
 

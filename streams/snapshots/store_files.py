@@ -1,6 +1,6 @@
 """Snapshots of stores: files with the rows that a store has at an offset of its changelog (docs/formats.md).
 
-A snapshot stands in place of the records up to its offset. It is made while its application is stopped, from rows that
+A snapshot stands instead of the records up to its offset. It is made while its application is stopped, from rows that
 were compared with the changelog, and belongs to one partition of one topic, by the topic's id. A compacted changelog
 keeps the deletion of a key for ``delete.retention.ms`` only: a snapshot that is older could bring deleted keys back, so
 it is not taken.

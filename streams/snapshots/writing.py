@@ -76,7 +76,7 @@ class SnapshotWriting:
         """The table files of the last checkpoint, which never change: each is read once for its sum."""
 
     def write(self, described: TaskSnapshot, checkpoint: Path) -> Written:
-        """Writes a snapshot, and deletes those that are not needed any more.
+        """Writes a snapshot, and deletes those that are no longer needed.
 
         :param described: the snapshot without its files.
         :param checkpoint: the directory of the files.

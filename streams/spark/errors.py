@@ -44,7 +44,7 @@ class PartitionMismatchError(SparkBridgeError):
 
 
 class UnsupportedStore(SparkBridgeError):
-    """The store has no changelog, or rows that are no columns; the message says what can be read in place of it."""
+    """The store has no changelog, or rows that are not columns; the message says what can be read instead of it."""
 
 
 class SerdeNotPicklable(SparkBridgeError):

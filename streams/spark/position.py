@@ -2,7 +2,7 @@
 
 A position is written into the run directory with the result of a backfill. Wherever two parts meet, the end of one is
 compared with the begin of the other (docs/decisions/spark.md, "A result knows where it stands"): a later backfill that
-goes on with the state, a cut, the topics of a cluster.
+continues with the state, a cut, the topics of a cluster.
 """
 
 from __future__ import annotations

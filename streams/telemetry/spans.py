@@ -81,7 +81,7 @@ _HEADERS = _Headers()
 
 
 def with_trace(headers: Headers) -> HeaderList:
-    """Returns headers with the current span as their trace, in place of the one that they had."""
+    """Returns headers with the current span as their trace, instead of the one that they had."""
     kept = [one for one in headers or () if one[0] not in (TRACEPARENT, TRACESTATE)]
     _W3C.inject(kept, setter=_HEADERS)
     return kept
@@ -142,7 +142,7 @@ def _sending(tracer: trace.Tracer, produce: Callable[..., None]) -> Callable[...
 class _WaitingTraces:
     """The traces of records that wait in caches and buffers, or are held back, by where they wait.
 
-    They are limited: what is beyond goes on without a trace, the oldest first.
+    They are limited: what is beyond continues without a trace, the oldest first.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_log.py` in place of Kafka.
+by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_log.py` instead of Kafka.
 """
 
 from __future__ import annotations

@@ -367,7 +367,7 @@ class MockProcessorContext:
         """Keeps the record, as it is now, in :attr:`forwards`.
 
         :raises TopologyError: if there is no such child.
-        :raises TypeError: if it is no record.
+        :raises TypeError: if it is not a record.
         """
         if not isinstance(record, (Record, FixedKeyRecord)):
             raise TypeError(f"a processor forwards a Record or a FixedKeyRecord, got {repr_of(record)}")

@@ -39,7 +39,7 @@ def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, 
 def checked_partitions(given: Mapping[str, int] | None) -> dict[str, int]:
     """Returns the numbers of partitions of topics.
 
-    :raises TypeError: if they are no mapping of topics to numbers.
+    :raises TypeError: if they are not mapping of topics to numbers.
     :raises ValueError: if a number is less than 1.
     """
     if given is None:

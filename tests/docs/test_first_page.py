@@ -35,9 +35,9 @@ def test_rules_are_counted() -> None:
 
 
 def test_seeds_are_counted() -> None:
-    assert number(r"\| ([\d,]+) schedules of faults \|") == in_test("simulation/test_seeds.py", r'_SEEDS", "(\d+)"')
+    assert number(r"\| ([\d,]+) fault schedules \|") == in_test("simulation/test_seeds.py", r'_SEEDS", "(\d+)"')
     assert number(r"`make test` runs (\d+) of these seeds") == in_test("simulation/test_seeds.py", r"\nSEEDS = (\d+)\n")
-    assert number(r"runs over (\d+) applications") == len(SCENARIOS)
+    assert number(r"tests (\d+) applications") == len(SCENARIOS)
 
 
 def test_killed_processes_are_counted() -> None:
@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_page_about_performance() -> None:
 
 def test_no_cell_of_the_comparison_is_empty() -> None:
     """What was not looked at says nothing."""
-    table = PAGE.partition("## Beside other libraries\n")[2].strip().partition("\n\n")[0]
+    table = PAGE.partition("## How it compares\n")[2].strip().partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert len(rows) > 15
     assert {len(row) for row in rows} == {5}

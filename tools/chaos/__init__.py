@@ -1,1 +1,1 @@
-"""A bench of grey failures on real brokers: what stands still, is slow or does not answer, in place of what dies."""
+"""A bench of grey failures on real brokers: what stops, is slow or does not answer, instead of what dies."""

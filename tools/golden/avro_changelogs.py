@@ -4,7 +4,7 @@
 
 The application is ``shop.Totals`` in ``tests/golden/recorder``; it adds up the orders of a first phase, at least once,
 on a broker and a registry of its own. Needs a JDK (17 or later) and Maven. ``tests/golden/test_avro_changelogs.py``
-goes on from what it leaves.
+continues from what it leaves.
 """
 
 from __future__ import annotations

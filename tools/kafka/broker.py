@@ -214,7 +214,7 @@ class Broker:
         }
 
     def _require_port(self) -> None:
-        # Otherwise the broker that has the port would answer in place of this one.
+        # Otherwise the broker that has the port would answer instead of this one.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

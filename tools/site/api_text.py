@@ -135,7 +135,7 @@ def one_signature(found: Any) -> str:
         if each.name != "self"
     ]
     if [each.name for each in kept] == ["args", "kwargs"]:
-        return ""  # A protocol, which nobody calls.
+        return ""  # A protocol, which no one calls.
     returns = shown.return_annotation
     hidden = inspect.isclass(found) or returns is empty or returns in ("None", None)
     text = str(shown.replace(parameters=kept, return_annotation=empty if hidden else annotation(returns)))

@@ -17,7 +17,7 @@ CONF = Path(__file__).resolve().parent
 
 
 def build(folder: Path) -> list[str]:
-    """Builds the site into `folder`, in place of what an earlier build has left, and returns what is wrong with it."""
+    """Builds the site into `folder`, instead of what an earlier build has left, and returns what is wrong with it."""
     source = folder.parent / f"{folder.name}-source"
     for each in (source, folder):
         shutil.rmtree(each, ignore_errors=True)

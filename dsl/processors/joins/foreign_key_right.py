@@ -81,7 +81,7 @@ class KeptChanges:
         self._ended: list[bytes] = []
         """Keys of rows of changes that have all their answers, which are not committed yet."""
         self._old: list[bytes] = []
-        """Keys of rows that are not needed any more."""
+        """Keys of rows that are no longer needed."""
         self._kept = False
         """Whether the store has the change that is being answered."""
         context.on_commit(self._committed)
@@ -118,7 +118,7 @@ class KeptChanges:
             self._kept = False
 
     def delete_old(self, timestamp: int, headers: HeaderList | None) -> None:
-        """Deletes the rows that are not needed any more, as a change of the current record."""
+        """Deletes the rows that are no longer needed, as a change of the current record."""
         for key in self._old:
             self._put(key, None, timestamp, headers)
         self._old = []

@@ -19,7 +19,7 @@ ALONE = ("record without a partner", "records without a partner")
 class Unmatched:
     """The store that both sides of a left or outer join share, and for how long records stay in it.
 
-    :param left_wait_ms: how far stream time has to be past a left record for it to leave; so ``right_wait_ms``.
+    :param left_wait_ms: how far stream time must be past a left record for it to leave; so ``right_wait_ms``.
     """
 
     store: str

@@ -90,7 +90,7 @@ def final_results(
     offsets; the store keeps the rows until all are.
 
     :param closed: returns the time at which windows have closed by now.
-    :param wait_ms: how far stream time has to be past the time of a row for its result.
+    :param wait_ms: how far stream time must be past the time of a row for its result.
     :param reach_ms: how far before its own time a record may change a row that has closed; ``None`` if none does.
     :param ends: whether results get the ends of their windows as timestamps, rather than those that are stored.
     """
@@ -144,7 +144,7 @@ def _row_sender(forward: Forward, store: Any, *, ends: bool) -> SendRow:
 class _Results:
     """The results of the windows of one store that have closed, and how far they are sent on.
 
-    Windows that have closed do not change any more. So the number of rows that are sent, in the order of the store,
+    Windows that have closed no longer change. So the number of rows that are sent, in the order of the store,
     tells the next life of the task which are left.
     """
 

@@ -231,7 +231,7 @@ class _Session:
         return reset_plan.ResetPlan(topics=topics, offsets=offsets, state=state, tasks=tasks)
 
     def carry_out(self, plan: reset_plan.ResetPlan, *, force: bool) -> None:
-        """Changes what the plan says. Done again, it goes on where it was interrupted.
+        """Changes what the plan says. Done again, it continues where it was interrupted.
 
         Local state goes first, since that is refused while a worker runs; then topics, then offsets: changelogs that
         are full beside offsets that were set back would be counted a second time, and nothing would notice it.

@@ -133,7 +133,7 @@ def new_offsets(
 ) -> tuple[OffsetChange, ...]:
     """Returns the offsets to commit: for inputs at the point given, for intermediate topics at the end.
 
-    :param shift: moves the committed offsets by so much, in place of ``to``; a partition that has none starts at its
+    :param shift: moves the committed offsets by so much, instead of ``to``; a partition that has none starts at its
         beginning.
     """
     inputs, middle = partitions_of(topics.inputs, existing), partitions_of(topics.intermediate, existing)

@@ -1,4 +1,4 @@
-"""A crash: a process with state on disk is killed while it works, and another one goes on with its state.
+"""A crash: a process with state on disk is killed while it works, and another one continues with its state.
 
 The broker is in this process, and outlives it. The results are compared with those that plain Python computes from the
 same orders.
@@ -259,7 +259,7 @@ def _address(path: Path) -> Any:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that is not needed any more."""
+    """Ends a process that is no longer needed."""
     process.kill()
     process.wait()
     if process.stdin is not None:

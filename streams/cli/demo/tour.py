@@ -80,7 +80,7 @@ def code_of(module: ModuleType) -> str:
 class Tour:
     """Shows the applications one after the other.
 
-    :param waits: whether a key has to be pressed between them, on a terminal.
+    :param waits: whether a key must be pressed between them, on a terminal.
     """
 
     def __init__(self, *, waits: bool) -> None:

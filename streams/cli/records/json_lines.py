@@ -46,7 +46,7 @@ class GivenRecord:
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A line or row that is no record, with the reason as a sentence."""
+    """A line or row that is not a record, with the reason as a sentence."""
 
     place: str
     reason: str

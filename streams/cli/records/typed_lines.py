@@ -52,7 +52,7 @@ class LineReader:
     """Reads lines as a person types them, and lines of JSON."""
 
     has_topics: bool
-    """Whether a line that is no JSON object begins with its topic."""
+    """Whether a line that is not a JSON object begins with its topic."""
     separator: str = "\t"
     only_json: bool = False
     """Whether every line is JSON, as in a file of JSON lines."""

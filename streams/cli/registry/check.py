@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 def checked(topology: Topology, config: StreamsConfig, level: str | None = None) -> Iterator[Finding]:
     """Yields a finding for each subject of a topology, in the order of its nodes and stores.
 
-    :param level: in place of that of the registry, for Avro.
+    :param level: instead of that of the registry, for Avro.
     """
     seen: set[tuple[str, str]] = set()
     for what, serde, topic, is_key in _places(topology, config):

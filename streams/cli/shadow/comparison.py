@@ -48,7 +48,7 @@ def versions_of(
 ) -> tuple[ComparedVersion, ComparedVersion]:
     """Returns the version in production, and the new one.
 
-    :param new: settings of the new one in place of those that are given; without them it has the application's id.
+    :param new: settings of the new one instead of those that are given; without them it has the application's id.
     :raises CannotRun: if they cannot be loaded beside each other.
     """
     from streams.config import StreamsConfig

@@ -167,7 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _base(runs: Runs, since: str | None) -> ListedRun | None:
-    """Returns the run to go on with; ``None`` to begin."""
+    """Returns the run to continue with; ``None`` to begin."""
     if since in (None, "last"):
         return runs.last()
     if since == "none":

@@ -89,7 +89,7 @@ class ReadableRows:
         """Returns the bytes of a key that was typed; ``hex:`` in front says that the rest is its bytes in hexadecimal
         digits.
 
-        :raises CannotRun: if it is no key.
+        :raises CannotRun: if it is not a key.
         """
         serde = self.key_serde
         try:

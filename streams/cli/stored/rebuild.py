@@ -117,7 +117,7 @@ def _has_terminal() -> bool:
 
 
 def _agreed(arguments: argparse.Namespace, what: str, unlogged: list[_Unlogged]) -> bool:
-    """Asks the person at the terminal, if there is one, whether to go on."""
+    """Asks the person at the terminal, if there is one, whether to continue."""
     if arguments.yes or not _has_terminal():
         return True
     consequence = "They come back from the changelog at the next start, which may take long."

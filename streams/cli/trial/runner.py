@@ -79,7 +79,7 @@ def _interrupt(number: signal.Signals) -> None:
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
     """Returns the configuration: the settings that are given, without those that mean nothing here."""
     given = given_settings(arguments, derives_id=True).settings
-    StreamsConfig.of(with_defaults(given))  # also what is left out has to be right
+    StreamsConfig.of(with_defaults(given))  # also what is left out must be right
     kept = {name: value for name, value in given.items() if name.replace("_", ".") not in _LEFT_OUT}
     return StreamsConfig.of(with_defaults(kept))
 

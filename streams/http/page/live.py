@@ -89,7 +89,7 @@ class LivePage:
     async def topology(self, request: web.Request) -> web.StreamResponse:
         """Answers with the topology, and where each box and line of it is drawn.
 
-        ``names=java`` shows the names of nodes in place of the calls that made them; each ``collapsed`` names a
+        ``names=java`` shows the names of nodes instead of the calls that made them; each ``collapsed`` names a
         subtopology that is drawn as one box.
         """
         graph = graph_of(self._application.topology)

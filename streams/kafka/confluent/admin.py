@@ -133,7 +133,7 @@ class ConfluentAdmin:
         self._outage.watch(self._groups)
         self._queries: ClusterQueries | None = None
         self._is_logged = False
-        """Whether the log says that the admin client asks in place of our own."""
+        """Whether the log says that the admin client asks instead of our own."""
         try:
             self._queries = ClusterQueries(config, self._clock)
         except ConfigError as error:  # such as a login by Kerberos

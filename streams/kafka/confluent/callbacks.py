@@ -1,7 +1,7 @@
 """Functions and objects that a client calls: its reports, which do not keep the object they belong to, its log and its
 statistics.
 
-A client holds a key of the process for thread-local data, of which there are 1,024. So it has to be freed when nothing
+A client holds a key of the process for thread-local data, of which there are 1,024. So it must be freed when nothing
 uses it any more, not when the garbage collector finds a cycle, which in a large process may be much later.
 """
 
@@ -20,7 +20,7 @@ log = logging.getLogger("streams.kafka.client")
 
 
 class ClientLog:
-    """Receives the lines that librdkafka logs, in place of a logger; without one, it writes them to standard error.
+    """Receives the lines that librdkafka logs, instead of a logger; without one, it writes them to standard error.
 
     They are logged at level debug: what follows from them is reported as an error or an event as well.
     """

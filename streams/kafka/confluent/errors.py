@@ -59,7 +59,7 @@ def caught(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     After a fatal error the client makes further reports before it raises it (confluent-kafka 2.16). It then may raise
     the bare `KafkaError`, which no `except` with a type catches.
 
-    :raises KafkaException: in place of that.
+    :raises KafkaException: instead of that.
     """
     try:
         return call(*args, **options)
@@ -110,7 +110,7 @@ class Resources:
 
 
 def mapped(error: BaseException, what: str, resources: Resources = Resources(), **place: Any) -> StreamsError:
-    """Returns the error to raise in place of the client's."""
+    """Returns the error to raise instead of the client's."""
     found = kafka_error(error)
     if found is None and isinstance(error, SystemError):  # a report of the client that came next has cleared it
         return ClientUnusable(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
@@ -122,7 +122,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
         return AuthorizationError(f"{text}; allow {resources.right(name, place.get('topic'))}", **place)
     if name in AUTHENTICATION:
         return AuthenticationError(text, **place)
-    if found.txn_requires_abort():  # the producer goes on after that, also when the member is known to be gone
+    if found.txn_requires_abort():  # the producer continues after that, also when the member is known to be gone
         return TransactionAborted(text, **place)
     if name == "FENCED_INSTANCE_ID":
         return instance_fenced(**place)
@@ -137,7 +137,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
 
 
 def offsets_error(error: KafkaException, partitions: Collection[TopicPartition]) -> StreamsError:
-    """Returns the error to raise in place of the client's, when offsets of partitions were requested."""
+    """Returns the error to raise instead of the client's, when offsets of partitions were requested."""
     found = kafka_error(error)
     if found is not None and found.name() in UNKNOWN:
         names = ", ".join(sorted(map(str, partitions)))

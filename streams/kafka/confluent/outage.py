@@ -43,7 +43,7 @@ been answered by a broker that it drops a moment later, about which it says noth
 RECONNECT_MAX_MS = 10_000
 """librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
 CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
-"""Errors of one connection. The client connects again, or goes on with another broker."""
+"""Errors of one connection. The client connects again, or continues with another broker."""
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _FRAME = re.compile(r"^\S+/(?:bootstrap|\d+): |^\S+/(?:bootstrap|\d+)$| \((?:after|in) .*state \w+.*\)$")
 # The first four bytes of an answer are its size; those of a web server are HTTP.

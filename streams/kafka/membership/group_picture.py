@@ -114,7 +114,7 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
         group = admin.describe_group(topology.application_id)
         members, is_at_rest = list(group.members), group.state == "stable"
     plan = SlotPlan() if by_group else read_plan(admin, topics)
-    is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # nobody has opened a task by such a plan
+    is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # no one has opened a task by such a plan
     held: dict[str, frozenset[TaskId]] = {}
     own = {one.instance_id or one.member_id: one for one in members if one.client_id.endswith(topology.hash)}
     for name, member in own.items():

@@ -121,7 +121,7 @@ class StreamsGroupMembership:
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         """Starts the heartbeats, which join the group; tasks come with later polls.
 
-        :raises RetryableError: if a control topic has to be made, and no broker answers.
+        :raises RetryableError: if a control topic must be made, and no broker answers.
         """
         member = self._member
         self._make_control_topics(topology)
@@ -146,7 +146,7 @@ class StreamsGroupMembership:
         self._make_control_topics(topology)
 
     def _make_control_topics(self, topology: GroupTopology) -> None:
-        """Makes or widens the control topics that the group counts in place of the topics of a pattern."""
+        """Makes or widens the control topics that the group counts instead of the topics of a pattern."""
         names = {control_topic(topology.prefix, part.id): part for part in topology.subtopologies}
         counts = {part.id: topology.task_counts.get(part.id, 0) for name, part in names.items() if name in part.sources}
         if any(counts.values()):

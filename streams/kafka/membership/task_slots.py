@@ -466,7 +466,7 @@ class TaskSlots:
         self._times.stir()
 
     def gone(self, slots: Collection[TaskId]) -> None:
-        """Removes slots that the member does not own any more."""
+        """Removes slots that the member no longer owns."""
         self._owned -= frozenset(slots)
         self._unread &= self._owned
         self._times.stir()

@@ -94,7 +94,7 @@ def disagreeing(topics: Mapping[str, PlacedKeys], *, by_murmur2: bool) -> list[s
 
     It does not where another partitioner may have placed the keys of all of them.
 
-    :param by_murmur2: whether they meet a topic that is written by murmur2 of the key. Else one topic has to be by a
+    :param by_murmur2: whether they meet a topic that is written by murmur2 of the key. Otherwise one topic must be by a
         partitioner that is known: all may be by one of the user's.
     """
     found = list(topics.values())

@@ -92,7 +92,7 @@ class SinkErrors(Protocol):
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
-        """Handles a record that the broker refused: returns the error to raise, or ``None`` to go on without the
+        """Handles a record that the broker refused: returns the error to raise, or ``None`` to continue without the
         record, and dead letters. Does not raise."""
         ...
 
@@ -543,7 +543,7 @@ class RecordCollector:
         return (zero, with_time(headers, 0)) if zero else (0, headers)
 
     def _zero_of(self, topic: str) -> Callable[[], int]:
-        """Returns a function that gives the timestamp that is sent in place of 0; where that is another one, it warns
+        """Returns a function that gives the timestamp that is sent instead of 0; where that is another one, it warns
         once."""
         zero, warned = self._producer.zero_timestamp_ms, self._warned_of_zero
 

@@ -15,7 +15,7 @@ from processor_api.record import HeaderList
 TIME_HEADER = "streams.timestamp"
 """Header of a changelog record with the timestamp in ms that it was written with (i64)."""
 ZERO_SENT = 1
-"""The timestamp that is sent in place of 0. No record with another one has a mark."""
+"""The timestamp that is sent instead of 0. No record with another one has a mark."""
 _TIME = Struct(">q")
 _MARKS: dict[tuple[str, bytes | None], int] = {(TIME_HEADER, _TIME.pack(time)): time for time in (0, ZERO_SENT)}
 

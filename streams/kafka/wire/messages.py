@@ -20,7 +20,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 """Isolation level by which that is the first record of an open transaction, if there is one."""
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""Value in place of the allowed operations if the broker does not report them."""
+"""Value instead of the allowed operations if the broker does not report them."""
 FETCH_BYTES = 8 * 1024 * 1024
 """Bytes of a log that one answer to Fetch has; more if its first batch is larger."""
 _FETCH_WAIT_MS = 500

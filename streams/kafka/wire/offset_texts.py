@@ -2,7 +2,7 @@
 
 librdkafka keeps their lengths, but the text that its Python client returns ends at the first byte 0 of memory. That is
 where the text ends if this client has committed it, which sends that byte too. Behind a text of another client, such as
-Kafka Streams for Java, comes whatever was in memory: more characters, or bytes that are no text (seen with 2.16).
+Kafka Streams for Java, comes whatever was in memory: more characters, or bytes that are not text (seen with 2.16).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class BufferMemory:
         self._lock = threading.Lock()
 
     def budget(self, thread: str) -> Budget:
-        """Returns a new budget for the thread of this name, in place of its former one."""
+        """Returns a new budget for the thread of this name, instead of its former one."""
         with self._lock:
             budget = self._budgets[thread] = Budget(self._part(self._cache_bytes), self._part(self._uncommitted_bytes))
             return budget

@@ -213,7 +213,7 @@ class GlobalStreamThread:
     def _patiently(self, write: Callable[[], None]) -> None:
         """Writes to a store; waits for room where the disk is full.
 
-        :raises DiskFullError: if the engine does not go on though there is room: it has to be opened again.
+        :raises DiskFullError: if the engine does not continue although there is room: it must be opened again.
         :raises Stopped: if the thread is asked to end before there is any.
         :raises TaskTimeoutError: after ``task.timeout.ms``.
         """
@@ -346,7 +346,7 @@ class GlobalStreamThread:
         )
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:
-        """Empties a store; tasks must not read it while it is filled again, so the application has to be restarted."""
+        """Empties a store; tasks must not read it while it is filled again, so the application must be restarted."""
         spec = self.task.specs[str(lost.topic)]
         GlobalRestore.log_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
         self.task.stores.wipe(spec)

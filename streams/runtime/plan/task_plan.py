@@ -44,7 +44,7 @@ class Branches:
         """Returns whether a record that has come to a node may come, by another way, to a node below it, or to one that
         has a store together with the node or with one below it.
 
-        What the node sends on has to be there before that. If nothing of this is so, it may come later: no node can
+        What the node sends on must be there before that. If nothing of this is so, it may come later: no node can
         tell.
         """
         if node not in self._found:
@@ -235,4 +235,4 @@ class PlanBook:
         self.outdated = threads.event()
         """Set by a thread that was given a task which the plans do not have."""
         self.refusal: StreamsError | None = None
-        """The error if the application cannot go on with the topics as they are now; threads raise it."""
+        """The error if the application cannot continue with the topics as they are now; threads raise it."""

@@ -24,7 +24,7 @@ from streams.runtime.processing.pace import Pace
 #
 # One record may make a million results due. Between two parts the thread looks at the clock, so that it can poll and
 # commit. What is left is no list: it is rows of a store, which a commit holds like all others, so that a task that is
-# opened again goes on with them.
+# opened again continues with them.
 
 
 class Remainders:

@@ -140,7 +140,7 @@ class Pace:
 
     :param transaction_timeout_s: of the producer; ``None`` without transactions.
     :param poll_interval_s: how long the consumer may go without a call.
-    :param is_full: whether memory has to be freed by a commit.
+    :param is_full: whether memory must be freed by a commit.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class Probe(Protocol):
         ...
 
     def node(self, node: Node, call: Forward, *, is_internal: bool, is_below_users: bool) -> Forward:
-        """Returns what is called in place of a node; for a source, in place of what it forwards to.
+        """Returns what is called instead of a node; for a source, instead of what it forwards to.
 
         :param is_internal: whether a source reads, or a sink writes, a topic of the application itself.
         :param is_below_users: whether a processor of the user's is above, which may forward without headers.
@@ -45,7 +45,7 @@ class Probe(Protocol):
         ...
 
     def store(self, node: str, store: OpenStore) -> OpenStore:
-        """Returns what a node gets in place of a store."""
+        """Returns what a node gets instead of a store."""
         ...
 
     def changelog(self, store: str, changelog: Changelog) -> LogFunctions:

@@ -42,7 +42,7 @@ class TimeMerge:
     def begin(self, idle: Idling | None) -> bool:
         """Checks the queues that were empty, since records may have come.
 
-        :returns: whether there may be a next record: an empty queue that has to be waited for holds up all others.
+        :returns: whether there may be a next record: an empty queue that must be waited for holds up all others.
         """
         if self._current is not None:
             # What comes behind its record is not known yet: until then it is one of the empty ones.
@@ -67,7 +67,7 @@ class TimeMerge:
     def next(self, idle: Idling | None) -> InputQueue | None:
         """Returns the queue whose head is to be processed and removed.
 
-        :returns: ``None`` if there is none, or if a queue that is empty now has to be waited for. A queue that did not
+        :returns: ``None`` if there is none, or if a queue that is empty now must be waited for. A queue that did not
             have to be waited for is not checked again before the next `begin`.
         """
         heap, number = self._heap, self._current
@@ -89,7 +89,7 @@ class TimeMerge:
     def run(self, limit: int, cursor: Cursor, punctuations: Punctuations, punctuate: Callable[[], bool]) -> int:
         """Processes records, from the one that :meth:`next` has chosen on, as if each was asked for by :meth:`next`.
 
-        Ends where the next one of an input has to be found by that: there is none, it cannot be read, its time needs a
+        Ends where the next one of an input must be found by that: there is none, it cannot be read, its time needs a
         decision, or its input has a timestamp extractor.
 
         :param punctuate: runs what stream time has made due; returns whether no further record may be taken.

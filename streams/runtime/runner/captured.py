@@ -25,7 +25,7 @@ class CapturingProducer:
     :param changelogs: keeps the records of the changelogs of the task's stores.
     :param partition_counts: of the topics that sinks write to.
     :param kept_outputs: the topics whose records are kept; those of other sinks are dropped. ``None`` keeps all.
-    :param zero_timestamp_ms: the timestamp written in place of 0, as the adapter of the live application does.
+    :param zero_timestamp_ms: the timestamp written instead of 0, as the adapter of the live application does.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class RunnerOptions:
     unplaced: frozenset[str] = frozenset()
     """Topics whose records have no offsets of their own: a processor that asks for one fails."""
     zero_timestamp_ms: int = 1
-    """The timestamp that is written in place of 0, as by the clients of the live application."""
+    """The timestamp that is written instead of 0, as by the clients of the live application."""
 
     global_rows: Mapping[str, Iterable[HistoryRow]] = field(default_factory=dict)
     """The records of each topic that fills a global store."""
@@ -47,7 +47,7 @@ class RunnerOptions:
     """The times in ms that operators begin with, as `TaskRunner.processor_times` gave them."""
 
     punctuations: Grids = field(default_factory=dict)
-    """The punctuations that processors go on with, as `TaskRunner.punctuations` gave them."""
+    """The punctuations that processors continue with, as `TaskRunner.punctuations` gave them."""
 
     buffer_bytes: int = 64 << 20
     """Bytes of uncommitted rows in memory from which on `wants_commit` is true."""

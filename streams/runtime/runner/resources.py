@@ -81,7 +81,7 @@ class RunnerResources:
         self.topology = topology_to_run(topology, config)
         self.engines = Engines.of(config, SystemClock())
         self.capture_engines = self._without_setter(config)
-        """Opens the databases of captured changelogs, which are no stores whose options a user may set."""
+        """Opens the databases of captured changelogs, which are not stores whose options a user may set."""
         self.global_store: GlobalStoreReader = no_global_store
         """Finds the global stores, for reading."""
         self._globals: GlobalTask | FilledGlobals | None = None

@@ -284,7 +284,7 @@ class TaskRunner:
 
     def end(self, sent: Callable[[], None]) -> None:
         """Sends on what operators hold back for later records, after the last one: changes that are suppressed, windows
-        that are open, records that wait for partners. The state is not one that a live task could go on with then.
+        that are open, records that wait for partners. The state is not one that a live task could continue with then.
 
         :param sent: called now and then, to `take` what was sent.
         """

@@ -1,4 +1,4 @@
-"""Takes snapshots of stores in place of the beginnings of their changelogs (``state.snapshot.dir``).
+"""Takes snapshots of stores instead of the beginnings of their changelogs (``state.snapshot.dir``).
 
 A snapshot is copied beside the task's database, a little at each turn of the thread, and compared with its manifest.
 Then the database takes its files over, and after that the store's changelog offset is written: a worker that dies in

@@ -182,7 +182,7 @@ def changelog_was_replaced(
     inputs: Iterable[str],
     lost: str = "was deleted and made again",
 ) -> StateError:
-    """Returns the error where a changelog does not have any more what the committed offsets stand for.
+    """Returns the error where a changelog no longer has what the committed offsets stand for.
 
     :param why: the reason why the state of this worker cannot take its place.
     :param lost: what happened to the changelog.

@@ -265,7 +265,7 @@ class StandbyTasks:
             return None
         self._note_complete([copy])
         self._follower.remove(id_, SuspendReason.PROMOTED)
-        del self._copies[id_]  # after the steps that may fail: else nobody would close it and release its lock
+        del self._copies[id_]  # after the steps that may fail: else no one would close it and release its lock
         log.info("standby task becomes active", extra={"task": str(id_)})
         return copy.task
 

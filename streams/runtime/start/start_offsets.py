@@ -236,7 +236,7 @@ def start_unrestored(
 ) -> None:
     """Logs which records are missing in stores without a changelog, which nothing restores.
 
-    It is logged once: the stores go on from where the task starts.
+    It is logged once: the stores continue from where the task starts.
 
     :param committed: offsets found committed.
     :param starts: these, and where partitions without one start.

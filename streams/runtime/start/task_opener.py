@@ -50,7 +50,7 @@ class LockWaits:
             self._opened.append(task)
 
     def keep(self, wanted: Collection[TaskId]) -> None:
-        """Forgets tasks that are not wanted any more."""
+        """Forgets tasks that are no longer wanted."""
         for task in self._since.keys() - wanted:
             del self._since[task], self._next_notice[task]
 

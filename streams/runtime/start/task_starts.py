@@ -69,7 +69,7 @@ class TaskStarts:
         """Takes the next step with each task that is wanted and not restored.
 
         :param opened: the tasks that are open; it adds those that it opens.
-        :param waits: whether a task is not to go on yet.
+        :param waits: whether a task is not to continue yet.
         :raises StreamsError: if a task cannot start.
         :raises RetryableError: if it may later.
         """

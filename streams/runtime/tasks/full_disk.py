@@ -147,7 +147,7 @@ class FullDisk:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether there is room for some time, but what failed fails all the same: it has to be opened again."""
+        """Whether there is room for some time, but what failed fails all the same: it must be opened again."""
         return self._room_since is not None and self._clock.monotonic() - self._room_since >= REOPEN_AFTER_S
 
     def _wait(self, error: DiskFullError) -> None:

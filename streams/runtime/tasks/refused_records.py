@@ -76,7 +76,7 @@ class RefusedRecords:
             )
 
     def keep(self, owned: Collection[TaskId]) -> None:
-        """Forgets the tasks that the thread does not own any more."""
+        """Forgets the tasks that the thread no longer owns."""
         for id_ in [id_ for id_ in self._tasks if id_ not in owned]:
             del self._tasks[id_]
 

@@ -14,7 +14,7 @@ MOST_OF_ONE_TRY = 0.5
 class TaskTimeoutError(StreamsError):
     """Raised when nothing was committed for ``task.timeout.ms`` because of errors that might have passed.
 
-    Fix the cause that the message names, then start again: nothing is lost, and processing goes on from the last
+    Fix the cause that the message names, then start again: nothing is lost, and processing continues from the last
     commit.
     """
 

@@ -100,7 +100,7 @@ class Task:
         """Builds the chain and goes RUNNING. ``committed`` restores partition times (semantics 2).
 
         :param changelog_ends: where the changelog of each store ends.
-        :param punctuations: those of a task over history whose work this one goes on with.
+        :param punctuations: those of a task over history whose work this one continues with.
         """
         if self.state is TaskState.CREATED:
             self.become(TaskState.RESTORING)  # nothing was missing
@@ -138,7 +138,7 @@ class Task:
 
     @property
     def punctuations(self) -> Grids:
-        """The punctuations, for a task that goes on with the work of this one."""
+        """The punctuations, for a task that continues with the work of this one."""
         return self._punctuations.grids()
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
@@ -219,7 +219,7 @@ class Task:
         self.commit_needed = True
 
     def process(self, limit: int, idle: Idling | None = None) -> int:
-        """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
+        """Processes up to ``limit`` records; returns how many. Stops early when an input must be waited for.
 
         :param idle: decides whether to wait for an empty partition
             (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.

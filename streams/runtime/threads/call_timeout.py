@@ -24,7 +24,7 @@ class CallTimeout:
         self._suspect: SlowCall | None = None
 
     def explain(self, committer: Committer, pace: Pace, error: StreamsError) -> StreamsError | None:
-        """Returns the error to report in place of one that ended a transaction or a membership.
+        """Returns the error to report instead of one that ended a transaction or a membership.
 
         :returns: a `RetryableError` if the work may be tried again, else the error to end the thread with; ``None`` if
             slow user code was not the cause.

@@ -96,7 +96,7 @@ class _Topics(NamedTuple):
     found_ids: Mapping[str, str]
 
     def absent(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Returns those of the partitions whose topics are not there any more."""
+        """Returns those of the partitions whose topics are no longer there."""
         return [one for one in partitions if one.topic in self.known and not self.partitions.get(one.topic, 0)]
 
     def check(self) -> None:

@@ -2,7 +2,7 @@
 
 A thread works with one set of resources at a time, which are its own clients and its own membership in the group. When
 another member has its tasks (it was fenced, or removed from the group), or the brokers cannot be reached in the middle
-of a transaction, they are closed without a commit, and the thread goes on with new ones.
+of a transaction, they are closed without a commit, and the thread continues with new ones.
 """
 
 from __future__ import annotations

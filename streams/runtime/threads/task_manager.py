@@ -74,7 +74,7 @@ class ThreadTasks:
         self._now = None
 
     def stop(self, task: Task) -> list[TopicPartition]:
-        """Notes that a task does not run any more; returns the partitions that it has read."""
+        """Notes that a task no longer runs; returns the partitions that it has read."""
         partitions = [name for name, owner in self.running.items() if owner is task]
         for name in partitions:
             del self.running[name]
@@ -82,7 +82,7 @@ class ThreadTasks:
         return partitions
 
     def closes(self, task: Task) -> None:
-        """Notes that a task is not open any more."""
+        """Notes that a task is no longer open."""
         del self.opened[task.id]
         self._now = None
 

@@ -25,7 +25,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Continuation:
-    """Holds how a backfill goes on with a state.
+    """Holds how a backfill continues with a state.
 
     :param applied: topics whose records are in the state already, and are not processed again.
     :param whole: topics of global tables whose history has all that the state has of them, and more.
@@ -41,7 +41,7 @@ class Continuation:
 def continuation(
     position: Position, readings: Mapping[str, Reading], global_topics: Collection[str], *, allow_gaps: bool
 ) -> Continuation:
-    """Returns how a backfill goes on with a state.
+    """Returns how a backfill continues with a state.
 
     :param position: where the state stands.
     :param readings: what is to be read of each topic.

@@ -19,7 +19,7 @@ def check_cut(
 ) -> None:
     """Refuses histories that have records behind the cut, and pinned offsets that end before it.
 
-    Whether a history that is no range of Kafka's offsets lacks records before the cut is known in Kafka only:
+    Whether a history that is not a range of Kafka's offsets lacks records before the cut is known in Kafka only:
     transactions leave offsets without records. A bootstrap finds it.
 
     :param batches: what is read of each topic.

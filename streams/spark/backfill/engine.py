@@ -35,7 +35,7 @@ class InputRows:
     """Whether ``seq`` is the order of the rows; otherwise that is their timestamps'."""
     has_headers: bool
     highs: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """The largest timestamp in ms of each partition and writer in an earlier run that this one goes on with."""
+    """The largest timestamp in ms of each partition and writer in an earlier run that this one continues with."""
     sources: tuple[RowSource, ...] | str = "the rows are only in a DataFrame"
     """The rows of a DataFrame as sources in order, which tasks read themselves; or why there are none."""
 

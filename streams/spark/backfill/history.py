@@ -158,7 +158,7 @@ class History:
         With neither of them, a backfill pins them to where its ``initial_state`` stands, and to its cut.
 
         :param spark: the session; ``None`` for a backfill without Spark.
-        :param offsets: pinned before (:func:`streams.spark.pin_offsets`), in place of ``start`` and ``end``.
+        :param offsets: pinned before (:func:`streams.spark.pin_offsets`), instead of ``start`` and ``end``.
         :param start: ``"earliest"``, an offset, or a time with a zone.
         :param end: ``"latest"``, an offset, or a time with a zone.
         :raises OffsetRangeLost: if pinned records are not in the topic any more.

@@ -2,7 +2,7 @@
 
 Each source of a history is divided by partitions into files, by tasks that run side by side; then a task for each
 partition reads its parts. What is in order already, as a range of Kafka's offsets is, is not divided or sorted. A
-partition that has to be sorted is in memory as a whole meanwhile, so this is for what fits one machine.
+partition that must be sorted is in memory as a whole meanwhile, so this is for what fits one machine.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class TerminalBar:
 
 
 def bar_of(what: str, tasks: int, stream: TextIO, *, on_terminal: bool = True) -> Bar | None:
-    """Returns what draws the progress of some tasks; ``None`` where nobody looks.
+    """Returns what draws the progress of some tasks; ``None`` where no one looks.
 
     :param stream: where to draw if it is a terminal.
     :param on_terminal: whether a terminal's line is free.

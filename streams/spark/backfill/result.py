@@ -201,7 +201,7 @@ class BackfillResult:
         :param raw: keys and values as bytes.
         :param expired_windows: ``False`` leaves out windows and sessions whose retention is over, as a live store and
             ``read_table`` do; ``True`` also gives keys whose time to live is over.
-        :raises SparkBridgeError: if there is no such store, its rows are not kept, or they are no columns.
+        :raises SparkBridgeError: if there is no such store, its rows are not kept, or they are not columns.
         """
         self.changelog(store)
         layout = table_layout(self._config, self._topology, store, raw=raw)
@@ -239,7 +239,7 @@ class BackfillResult:
         :param live: the live table; it is of the records of the history if the application has processed these and no
             others (:func:`streams.spark.position_of`).
         :param expired_windows: whether to compare all windows and sessions; read the live table with the same. Those
-            that its changelog does not have any more are ``only_backfill`` then. Without it both tables have those that
+            that its changelog no longer has are ``only_backfill`` then. Without it both tables have those that
             a live store shows, the last ones.
         :param positions: ``"check"`` refuses tables of other records, where the positions of both are known;
             ``"ignore"`` compares them.

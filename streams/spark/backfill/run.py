@@ -230,7 +230,7 @@ class Backfill:
 
     @cached_property
     def _batches(self) -> dict[str, HistoryBatch]:
-        """The records that are read of each topic; this runs a job for each that is no range of Kafka's offsets."""
+        """The records that are read of each topic; this runs a job for each that is not a range of Kafka's offsets."""
         return {topic: self._batch(topic, history) for topic, history in self._histories.items()}
 
     def _batch(self, topic: str, history: History) -> HistoryBatch:
@@ -245,7 +245,7 @@ class Backfill:
 
     @cached_property
     def _continued(self) -> Continuation:
-        """The way in which the backfill goes on with its initial state."""
+        """The way in which the backfill continues with its initial state."""
         if not isinstance(self.initial_state, BackfillResult):
             return Continuation()
         counts = self._counts()

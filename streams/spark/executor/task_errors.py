@@ -98,7 +98,7 @@ def report_of(
     counts: Mapping[str, int],
     begins: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Returns what a task did, and what a live task needs to go on where it stopped.
+    """Returns what a task did, and what a live task needs to continue where it stopped.
 
     :param checksums: of the rows of each changelog (`streams.spark.executor.task_output`).
     :param counts: records of sinks by topic, and rows of changelogs.

@@ -112,7 +112,7 @@ def bootstrap(
     :param verify: whether to read the changelogs back.
     :param dry_run: whether to check everything and to change nothing.
     :param snapshot_dir: where to write snapshots of the stores too, which workers with this ``state.snapshot.dir`` take
-        in place of replaying changelogs.
+        instead of replaying changelogs.
     :param clients: makes the Kafka clients; librdkafka's by default.
     :raises ApplicationRunningError: if workers of the application run.
     :raises ChangelogNotEmptyError: if the application has state or offsets, without ``overwrite``.

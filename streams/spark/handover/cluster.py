@@ -44,7 +44,7 @@ class Cluster:
         self.admin: Admin = self._clients.admin(client_configs.admin(self.config, f"{self.client_id}-admin"))
         self._clock: Clock = SystemClock()
         self.reader: Consumer = self._reader("reader")
-        """Reads committed records and the offsets of the application's group; it is no member of it."""
+        """Reads committed records and the offsets of the application's group; it is not a member of it."""
 
     def _reader(self, name: str, **more: Any) -> Consumer:
         settings = client_configs.restore_consumer(self.config, f"{self.client_id}-{name}")
@@ -52,7 +52,7 @@ class Cluster:
 
     @contextmanager
     def offsets_of(self, group: str) -> Iterator[Consumer]:
-        """Makes a consumer that has the offsets of another group, of which it is no member, and closes it."""
+        """Makes a consumer that has the offsets of another group, of which it is not a member, and closes it."""
         found = self._reader("offsets", **{"group.id": group})
         try:
             yield found

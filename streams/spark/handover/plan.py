@@ -74,7 +74,7 @@ class HandoverPlan:
 
     @property
     def sources(self) -> list[TopicPartition]:
-        """The input partitions that are no repartition topics: those that a cut is about."""
+        """The input partitions that are not repartition topics: those that a cut is about."""
         return [place for plan, place in self.inputs() if place.topic not in plan.repartition_topics]
 
     @property
@@ -302,7 +302,7 @@ def committed_offsets(
     ids: Mapping[str, str],
     filled: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the offsets to commit, with what live workers need to go on where the backfill ended (formats 8).
+    """Returns the offsets to commit, with what live workers need to continue where the backfill ended (formats 8).
 
     :param starts: the offset of each input partition.
     :param ids: the ids of topics.

@@ -1,4 +1,4 @@
-"""Writes snapshots of stores, which workers take in place of replaying changelogs (formats: docs/formats.md)."""
+"""Writes snapshots of stores, which workers take instead of replaying changelogs (formats: docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SnapshotWriter:
     """Writes the snapshots of one application.
 
     :param root: where the snapshots of all applications are, as in ``state.snapshot.dir`` of the workers.
-    :raises SparkBridgeError: if it is no directory that can be written.
+    :raises SparkBridgeError: if it is not a directory that can be written.
     """
 
     def __init__(self, root: Path, cluster: Cluster, application_id: str, clock: Clock) -> None:

@@ -28,7 +28,7 @@ def load_topology(given: Any, config: StreamsConfig) -> Topology:
     """Returns the topology that is given itself, as a function that makes it, or as ``module:function``.
 
     :raises SparkBridgeError: if there is no such function.
-    :raises TopologyError: if it is no topology.
+    :raises TopologyError: if it is not a topology.
     """
     if isinstance(given, str):
         try:

@@ -67,7 +67,7 @@ def writer_of(name: str, serde: Serde[Any], current: CurrentHeaders | None = Non
 
     Serdes of one type get the value. All others make their object of it (:meth:`Serde.from_json`): a struct, a map or
     an array is the object that it looks like, and a text the JSON of one, as :mod:`streams.spark.rows.columns` writes
-    it. A text that is no JSON may be the value of a serde that does not know JSON.
+    it. A text that is not a JSON may be the value of a serde that does not know JSON.
 
     :param current: the headers that a serde gets which takes some.
     """

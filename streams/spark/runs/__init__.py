@@ -1,1 +1,1 @@
-"""Directories of backfills: that of one run, and of runs that go on with each other."""
+"""Directories of backfills: that of one run, and of runs that continue with each other."""

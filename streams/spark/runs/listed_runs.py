@@ -1,4 +1,4 @@
-"""Runs of one backfill that go on with each other, such as one a day, in directories of one parent.
+"""Runs of one backfill that continue with each other, such as one a day, in directories of one parent.
 
 ::
 
@@ -36,7 +36,7 @@ class Runs:
     """The runs below a directory.
 
     :param root: the directory; it is made with the first run.
-    :raises RunDirConflict: if it is no directory, or has other things in it.
+    :raises RunDirConflict: if it is not a directory, or has other things in it.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -79,7 +79,7 @@ class Runs:
         return found[number]
 
     def after(self, run: ListedRun | None) -> Path:
-        """Returns the directory of the run that goes on with another one, or of the first."""
+        """Returns the directory of the run that continues with another one, or of the first."""
         return self.path / f"{(0 if run is None else run.number) + 1:04d}"
 
     def later(self, run: ListedRun | None) -> list[ListedRun]:

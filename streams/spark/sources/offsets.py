@@ -300,7 +300,7 @@ def settings_of(
     """Returns the options of the data source itself, and the configuration that the others make.
 
     :raises SparkBridgeError: if a required one is missing.
-    :raises ConfigError: if another one is no setting.
+    :raises ConfigError: if another one is not a setting.
     """
     own = {name: value for name, value in options.items() if name in known}
     for name in required:

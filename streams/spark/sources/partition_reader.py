@@ -25,7 +25,7 @@ def read_range(settings: Mapping[str, Any], wanted: OffsetRange, stuck_s: float 
     """Yields the records of the range in order, at most `BATCH` at a time, each list with one at least.
 
     It ends at a record at or behind the last offset, or where the partition ends: the last offsets may be markers of
-    transactions, which are no records, or records that were compacted or aborted.
+    transactions, which are not records, or records that were compacted or aborted.
 
     :raises OffsetRangeLost: if the partition ends before the range, or does not reach back to its start.
     :raises RetryableError: if nothing comes for ``stuck_s``.

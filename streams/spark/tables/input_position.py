@@ -254,7 +254,7 @@ class MomentSearch:
         return not left
 
     def _try_exact(self, tasks: list[LinkedInputs]) -> tuple[list[LinkedInputs], str]:
-        """Returns the tasks for which this was no moment between two commits, and what was in the way."""
+        """Returns the tasks for which this was not a moment between two commits, and what was in the way."""
         before = self._committed(tasks)
         if not self._wait_for_markers():
             return tasks, "since a transaction is not completed"

@@ -53,7 +53,7 @@ def read_topic(
     transactions. One task reads one partition. Without serdes keys and values are bytes. Null keys, values and missing
     timestamps are null, and empty bytes stay empty.
 
-    :param offsets: pinned before (:func:`pin_offsets`), in place of ``start``, ``end`` and ``partitions``.
+    :param offsets: pinned before (:func:`pin_offsets`), instead of ``start``, ``end`` and ``partitions``.
     :param key: reads the keys: a serde, its name, or a model.
     :param times: ``"ms"`` gives timestamps as integers, which may be out of the range of Spark's timestamps.
     :param max_rows_per_task: cuts partitions into pieces of at most so many offsets, for more tasks.
@@ -95,7 +95,7 @@ def read_table(
 
     The columns are ``partition``, ``key``, those of the kind, ``value``, ``timestamp``, ``headers`` where the store
     keeps them, and ``changelog_offset``. Windows and sessions have ``window_start`` and ``window_end`` (with duplicates
-    also ``sequence``); versioned stores have ``valid_from`` and ``valid_to`` in place of ``timestamp`` and
+    also ``sequence``); versioned stores have ``valid_from`` and ``valid_to`` instead of ``timestamp`` and
     ``changelog_offset``. Deleted keys are left out. Nothing is asked of the application, which may run or not; each
     task reads one partition and holds at most ``memory_bytes``, before it uses the disk.
 

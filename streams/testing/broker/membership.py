@@ -147,7 +147,7 @@ class ConsumerMembership:
         return self._group.members.get(member.member_id) is member and member.refused_as is None
 
     def _is_replaced(self, member: Member) -> bool:
-        """Whether another member has the instance id of one that is no member any more."""
+        """Whether another member has the instance id of a member that has left."""
         return self._group.static_member(self._instance) not in (None, member)
 
     def _check_not_fenced(self) -> None:

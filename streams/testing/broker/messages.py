@@ -55,7 +55,7 @@ ERROR_CODES = {
 
 
 class ErrorInfo:
-    """An error or event that a message carries in place of a record: a code, its name and a sentence.
+    """An error or event that a message carries instead of a record: a code, its name and a sentence.
 
     A name that has no code here has that of ``UNKNOWN``.
     """
@@ -157,7 +157,7 @@ class RefusedRecord(LogRecord):
 
 
 class PartitionEvent:
-    """An event of a partition in place of a record: its end was reached, its position is lost, ..."""
+    """An event of a partition instead of a record: its end was reached, its position is lost, ..."""
 
     __slots__ = ("_error", "_offset", "_partition", "_topic")
 
@@ -202,7 +202,7 @@ def check_time(timestamp: int) -> None:
     """Refuses what is no timestamp of 64 bits, as the client does.
 
     :raises OverflowError: if it has more bits.
-    :raises TypeError: if it is no whole number.
+    :raises TypeError: if it is not a whole number.
     """
     if not isinstance(timestamp, int):
         raise TypeError(f"a timestamp is a whole number of ms; got {type(timestamp).__name__}")

@@ -1,4 +1,4 @@
-"""The kit of the contracts of stores: one custom store in a task, with the steps of a task, in place of the runtime."""
+"""The kit of the contracts of stores: one custom store in a task, with the steps of a task, instead of the runtime."""
 
 from __future__ import annotations
 

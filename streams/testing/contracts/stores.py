@@ -112,7 +112,7 @@ class _StoreContract:
     # ------------------------------------------------------------------ commits
 
     def test_a_commit_changes_nothing_that_is_seen(self, tmp_path: Path) -> None:
-        """A commit without changes before it does not either; and changes go on afterwards."""
+        """A commit without changes before it does not either; and changes continue afterwards."""
         with self.opened(tmp_path) as kit:
             store = kit.start()
             kit.commit()
@@ -134,7 +134,7 @@ class _StoreContract:
             assert self.contents(kit.start()) == (committed if persistent else empty)
 
     def test_what_was_not_committed_is_gone_after_an_abort(self, tmp_path: Path) -> None:
-        """Uncommitted changes are gone if the store promises so; else it has to be rebuilt, which the runtime sees by a
+        """Uncommitted changes are gone if the store promises so; otherwise it must be rebuilt, which the runtime sees by a
         missing offset."""
         with self.opened(tmp_path) as kit:
             store = kit.start()

@@ -252,7 +252,7 @@ class SimulatedConsumer:
             self._clients.consumers.remove(self)
 
     def __getattr__(self, name: str) -> Any:
-        """Passes on calls that the port gets later; they are no steps."""
+        """Passes on calls that the port gets later; they are not steps."""
         return getattr(self.inner, name)
 
 
@@ -447,6 +447,6 @@ class SimulatedAdmin:
         self._inner.close()
 
     def __getattr__(self, name: str) -> Any:
-        """Passes on calls that the port gets later; they are no steps."""
+        """Passes on calls that the port gets later; they are not steps."""
         found = getattr(self._inner, name)
         return (lambda *args, **named: self._ask(name, lambda: found(*args, **named))) if callable(found) else found

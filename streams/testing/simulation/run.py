@@ -158,7 +158,7 @@ def simulate(
 ) -> Report:
     """Runs an application with some workers on a broker in memory, once for each seed, and lets things go wrong.
 
-    A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile
+    A seed decides which thread continues after each call of a client, a clock or a disk, and what happens meanwhile
     (:data:`KINDS` has the list). After that all faults end, all input is processed, and the checks get the output.
     Rules that hold for every application are checked too (docs/simulation.md). The same seed gives the same run each
     time.
@@ -172,7 +172,7 @@ def simulate(
     :param workers: at most so many at the start.
     :param threads: at most so many stream threads of each.
     :param kinds: which kinds of actions there are.
-    :param actions: what happens, in place of what the seeds draw.
+    :param actions: what happens, instead of what the seeds draw.
     :param keep: of a seed's actions only these, by their numbers from 0; to repeat a failure that was made shorter.
     :param restores: whether the rows of stores, restored on an empty disk, must equal those there were.
     :raises SimulationFailure: for the first seed that fails.

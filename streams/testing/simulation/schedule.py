@@ -107,7 +107,7 @@ class Shape:
     workers: int
     threads: int
     switching: float
-    """The probability that another thread goes on after a step."""
+    """The probability that another thread continues after a step."""
     replaces_threads: bool
     """Whether threads that fail are replaced; else the worker ends, and is started again."""
     wraps: bool

@@ -210,7 +210,7 @@ class Scheduler:
     """Decides which thread runs; also the factory of the simulation's threads and locks.
 
     :param seed: decides everything.
-    :param switching: how often, from 0 to 1, another thread goes on after a step.
+    :param switching: how often, from 0 to 1, another thread continues after a step.
     :param start_ms: the wall clock at the start.
     :param patience_s: how long, in real time, a thread may run without a step.
     """
@@ -400,7 +400,7 @@ class Scheduler:
         self.current = me
 
     def freeze(self, process: SimulatedProcess, seconds: float) -> None:
-        """Stops a process for a time; its threads then go on from the very next instruction."""
+        """Stops a process for a time; its threads then continue from the very next instruction."""
         process.frozen_until = max(process.frozen_until, self.now + seconds)
 
     def thaw(self, process: SimulatedProcess) -> None:

@@ -90,7 +90,7 @@ class SimulatedCall:
 
 
 class SimulatedLock:
-    """A lock that its holder may take again. Taking a free one is no step."""
+    """A lock that its holder may take again. Taking a free one is not a step."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -33,7 +33,7 @@ Ask = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
 
 def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the partitions that have a committed offset, of what the client found: with texts that it may show with
-    more behind them (`exact_offsets`), and without those that are no text then."""
+    more behind them (`exact_offsets`), and without those that are not text then."""
     return {
         TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, _shown(one))
         for one in found

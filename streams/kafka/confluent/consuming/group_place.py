@@ -83,7 +83,7 @@ class GroupPlace:
     """Holds a consumer's place in its group. The client calls it in a rebalance, and reports to it how it ends.
 
     :param outage: the one of the client, which may have lost its brokers when it loses its place.
-    :param assigned: what the client reads, and changes only where that is no answer to a rebalance.
+    :param assigned: what the client reads, and changes only where that is not an answer to a rebalance.
     :param stalled: looks whether the group waits for it; ``None`` if the client speaks the classic protocol of groups.
     """
 

@@ -32,7 +32,7 @@ def decode_headers(messages: Sequence[Any]) -> None:
 
 @contextmanager
 def replacing() -> Iterator[None]:
-    """Has bytes that are no UTF-8 decoded as U+FFFD in this thread, where text is decoded without a choice.
+    """Has bytes that are not UTF-8 decoded as U+FFFD in this thread, where text is decoded without a choice.
 
     The handler of errors belongs to the whole process: so it is changed for a moment, and asks which thread it is. The
     lock keeps a second consumer from changing it back meanwhile.

@@ -62,7 +62,7 @@ class ReadAhead:
         self.active = bool(self._paused or self._kept)
 
     def forget(self, partitions: Partitions) -> None:
-        """Drops partitions that are not read any more; they start unpaused when they are read again."""
+        """Drops partitions that are no longer read; they start unpaused when they are read again."""
         self.clear(partitions)
         self.resume(partitions)
 
