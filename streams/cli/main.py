@@ -22,7 +22,7 @@ from streams.cli.output.terminal import say
 from streams.cli.run import command as run
 from streams.cli.shadow import command as shadow
 from streams.cli.top import command as top_view
-from streams.cli.trial import command as trial
+from streams.cli.try_command import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
 
@@ -39,10 +39,9 @@ _CLUSTER = {
 
 @dataclass(frozen=True)
 class _CommandGroup:
-    """Holds a group of commands, each of which is a module of one package."""
+    """Holds a group of commands, each of which is a module of the package with the name of the group."""
 
     name: str
-    package: str
     modules: tuple[str, ...]
     help: str
     description: str
@@ -56,13 +55,12 @@ class _CommandGroup:
         if filled:
             subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
             for name in self.modules:
-                import_module(f"streams.cli.{self.package}.{name}").add_parser(subcommands)
+                import_module(f"streams.cli.{self.name}.{name}").add_parser(subcommands)
 
 
 _GROUPS = (
     _CommandGroup(
         "dlq",
-        "dead_letters",
         ("listing", "replay"),
         "look at the dead letters of an application, and send them again",
         "Looks at the records that could not be read, processed or written, which the application has sent to the topic"
@@ -70,7 +68,6 @@ _GROUPS = (
     ),
     _CommandGroup(
         "state",
-        "stored",
         ("listing", "dump", "verify", "check", "rebuild", "export", "clone"),
         "look at the state on disk, or clone it",
         "Looks at the state on disk without a broker. Only rebuild changes it; the others work while the worker runs,"
@@ -78,13 +75,11 @@ _GROUPS = (
     ),
     _CommandGroup(
         "registry",
-        "registry",
         ("check",),
         "check schemas against a schema registry",
         "Compares the schemas of an application with its schema registry. Nothing is registered.",
     ),
     _CommandGroup(
-        "spark",
         "spark",
         ("backfill", "runs", "export", "handover", "diff", "publish"),
         "run a topology over history in Spark, and hand its tables over to live workers",

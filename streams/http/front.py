@@ -22,7 +22,7 @@ from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
 from streams.http.options import BEHIND
 from streams.http.peers import Peer, Silent
-from streams.http.served import RETRY_AFTER, HttpRefusal, json_answer, later
+from streams.http.responses import RETRY_AFTER, HttpRefusal, json_answer, later
 from streams.http.server import BACKLOG, HttpAnswers, HttpPort, HttpServer
 from streams.threads import SYSTEM_THREADS
 

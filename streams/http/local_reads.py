@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from processor_api.errors import StoreError, UnreachableError
 from processor_api.texts import plain_str
 from streams.http.reads import After, Read, Terms
-from streams.http.served import HttpRefusal, ServedApplication, later, outage_of
+from streams.http.responses import HttpRefusal, ServedApplication, later, outage_of
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
 from streams.queries.position import Position
 from streams.queries.queries import Queries

@@ -26,7 +26,7 @@ from processor_api.texts import cut, plain_str
 from state.formats.windowed_serdes import key_of_window_as_json
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
-from streams.http.served import HttpRefusal, json_text
+from streams.http.responses import HttpRefusal, json_text
 from streams.kafka.topics.internal import changelog_name
 from streams.queries.position import Position, PositionBound
 from streams.serdes.values import DoesNotFit, fitted

@@ -16,7 +16,7 @@ from processor_api.serde import Serde
 from processor_api.texts import cut, kind_and_text
 from streams.http.options import HttpOptions
 from streams.http.peers import Peer, Silent
-from streams.http.served import HttpRefusal, later
+from streams.http.responses import HttpRefusal, later
 from streams.queries.owners import Owners
 from streams.threads import Threads
 

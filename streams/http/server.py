@@ -25,8 +25,8 @@ from streams.http.connections.protocol import AtOnce, HttpConnections, KeptSocke
 from streams.http.connections.single_reads import SingleReads
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
+from streams.http.responses import ServedApplication
 from streams.http.routing import Router, address_of
-from streams.http.served import ServedApplication
 from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
 from streams.outages import GoesBack, patient

@@ -19,6 +19,7 @@ from processor_api.errors import (
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import cut
 from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
+from streams.http.parallel_reads import AT_A_TIME, ParallelReads, Room
 from streams.http.reads import (
     COMMON,
     MOST_KEYS,
@@ -32,8 +33,7 @@ from streams.http.reads import (
     read_of,
     terms_of,
 )
-from streams.http.routing import Router, Unreachable
-from streams.http.served import (
+from streams.http.responses import (
     HttpRefusal,
     ServedApplication,
     json_answer,
@@ -42,7 +42,7 @@ from streams.http.served import (
     later,
     text_answer,
 )
-from streams.http.side_by_side import AT_A_TIME, Room, SideBySide
+from streams.http.routing import Router, Unreachable
 from streams.queries.queries import Queries
 
 BUFFERED_ROWS = 1000
@@ -224,7 +224,7 @@ class StorePages:
         async def read(partition: int | None, began: After | None, limit: int) -> Page:
             return await self._page(asked, partition, began, limit, most)
 
-        async with SideBySide(read, partitions, after, terms.limit, self._room) as ahead:
+        async with ParallelReads(read, partitions, after, terms.limit, self._room) as ahead:
             async for partition, page in ahead.answers():
                 if isinstance(page, HttpRefusal):
                     if lines.begun and not terms.partial:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
-from streams.http.served import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_bytes, json_text
+from streams.http.responses import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_bytes, json_text
 from streams.observing.diagnosis import why_no_output
 
 ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")

@@ -20,7 +20,7 @@ ROOMS = {
     "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "metadata", "reader", "table_files")),
     "numpy": ("streams.spark",),
     "pandas": ("streams.spark",),
-    "pyarrow": ("streams.cli.stored.export", "streams.cli.records.files", "streams.spark"),
+    "pyarrow": ("streams.cli.state.export", "streams.cli.records.files", "streams.spark"),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model", "streams.cli.cluster.workers"),
     "rich": ("streams.cli.run.restore_bar", "streams.cli.top.command", "streams.cli.output.terminal"),

@@ -34,8 +34,8 @@ FACTORIES = {
 OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
     "streams/http/reads.py": "forms in which stores are read",
-    "streams/cli/dead_letters/listing.py": "a command",
-    "streams/cli/stored/listing.py": "a column of a table",
+    "streams/cli/dlq/listing.py": "a command",
+    "streams/cli/state/listing.py": "a column of a table",
     "streams/cli/doctor/snapshot_checks.py": "a right",
     "streams/spark/rows/columns.py": "a field of a key in a window",
 }

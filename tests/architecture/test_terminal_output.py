@@ -15,10 +15,10 @@ ROOMS = ("streams", "state", "processor_api")
 
 ALLOWED = {
     "streams/cli/run/worker.py": "a signal handler, which may not take the lock of a stream; the text is its own",
-    "streams/cli/trial/output.py": "a table with colours, whose cells are escaped one by one",
+    "streams/cli/try_command/output.py": "a table with colours, whose cells are escaped one by one",
     "streams/spark/backfill/progress.py": "a bar that is drawn over itself, of numbers and a name of its own",
     "streams/app/after_script.py": "no command; the text is its own, about an application whose id Kafka allows",
-    "streams/cli/run/supervision.py": "a socket to the supervisor",
+    "streams/cli/run/worker_channel.py": "a socket to the supervisor",
     "streams/snapshots/store_files.py": "a pipe between threads",
 }
 """Files that write to a stream or a descriptor by themselves, and why nobody's text is shown by it raw."""

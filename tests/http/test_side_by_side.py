@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from streams.http.local_reads import Page
+from streams.http.parallel_reads import AT_A_TIME, ParallelReads, Room
 from streams.http.reads import After
-from streams.http.served import HttpRefusal
-from streams.http.side_by_side import AT_A_TIME, Room, SideBySide
+from streams.http.responses import HttpRefusal
 
 
 class Partitions:
@@ -49,7 +49,7 @@ class Partitions:
         async def run() -> list[Any]:
             found: list[Any] = []
             chosen = list(range(len(self.rows)))
-            async with SideBySide(self.read, chosen, None, limit, room or Room()) as pages:
+            async with ParallelReads(self.read, chosen, None, limit, room or Room()) as pages:
                 async for partition, page in pages.answers():
                     found += page.lines if isinstance(page, Page) else [(partition, page.message)]
             return found
@@ -102,7 +102,7 @@ def test_a_partition_that_is_away_is_told_in_its_place() -> None:
 def test_an_answer_that_is_left_asks_nothing_more() -> None:
     async def run() -> None:
         partitions, room = Partitions([5000] * 8), Room()
-        async with SideBySide(partitions.read, list(range(8)), None, 100_000, room) as pages:
+        async with ParallelReads(partitions.read, list(range(8)), None, 100_000, room) as pages:
             async for _ in pages.answers():
                 break
         asked = len(partitions.asked)

@@ -206,7 +206,7 @@ def test_the_commands_for_state_are_loaded_only_for_them(folder: Path) -> None:
     code = (
         "import sys\nfrom streams.cli.main import main\n"
         "assert main(['describe', 'app:topology']) == 0\n"
-        "loaded = [name for name in sys.modules if name.startswith(('streams.cli.stored.', 'state.directory.state'))]\n"
+        "loaded = [name for name in sys.modules if name.startswith(('streams.cli.state.', 'state.directory.state'))]\n"
         "assert loaded == [], loaded\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{folder}"}

@@ -23,8 +23,8 @@ from processor_api.user_code.given_serdes import as_serde
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.generate import Inventor
+from streams.cli.records.input_lines import LineReader
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json
-from streams.cli.records.typed_lines import LineReader
 from streams.serdes import list_serde, serde_of
 from streams.serdes.values import DoesNotFit, as_text, fitted, json_reader
 

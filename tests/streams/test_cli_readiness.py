@@ -11,7 +11,7 @@ import pytest
 
 from streams.cli.output.failures import CannotRun
 from streams.cli.run.readiness import shown_readiness
-from streams.cli.run.supervision import SupervisorLine, WorkerLine
+from streams.cli.run.worker_channel import SupervisorLine, WorkerLine
 
 
 @pytest.fixture(name="manager")

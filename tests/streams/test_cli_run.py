@@ -21,8 +21,8 @@ from streams.cli.main import main
 from streams.cli.output import logs
 from streams.cli.output.failures import CannotRun
 from streams.cli.run import command as run
-from streams.cli.run.supervision import SupervisorLine
 from streams.cli.run.worker import StopRequest, stop_with_supervisor
+from streams.cli.run.worker_channel import SupervisorLine
 from streams.config import StreamsConfig
 from streams.log import working_on
 

@@ -22,7 +22,7 @@ from state.formats.offsets import complete_at_key
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import KINDS, change, made
 from streams.cli.main import main
-from streams.cli.stored import dump
+from streams.cli.state import dump
 
 TOPOLOGY = "state_support.all_kinds:topology"
 RECORDS = (("a", "one", 10), ("b", "two", 120), ("a", "three", 230), ("b", "-", 340), ("c", "four", 350))

@@ -24,8 +24,8 @@ from streams.cli.output.failures import CLEAN, CannotRun, described
 from streams.cli.output.terminal import counted, counted_were, say, say_error
 from streams.cli.output.waiting_notice import WaitingNotice, standard_input
 from streams.cli.records.files import items_of_file
+from streams.cli.records.input_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_text, json_object, record_of, text_lines
-from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.serdes.values import DoesNotFit, Fitted, fitted

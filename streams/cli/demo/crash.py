@@ -26,7 +26,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.function import topology_of
 from streams.cli.demo import shop
 from streams.cli.run.script import run
-from streams.cli.trial.session import Topics
+from streams.cli.try_command.session import Topics
 from streams.config import StreamsConfig
 from streams.serdes.values import json_reader
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients

@@ -15,10 +15,10 @@ from processor_api.topology.function import topology_of
 from streams.cli.demo.crash import Crash
 from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.terminal import has_colour, say, say_lines, say_title
+from streams.cli.records.input_lines import LineReader, TimeStep
 from streams.cli.records.json_lines import BadRecord
-from streams.cli.records.typed_lines import LineReader, TimeStep
-from streams.cli.trial.output import Table
-from streams.cli.trial.session import Session
+from streams.cli.try_command.output import Table
+from streams.cli.try_command.session import Session
 from streams.testing.settings import config_for_tests
 
 START = "2025-01-01T12:00:00Z"

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from processor_api.serde import Serde, Serdes
 from streams.cli.output.failures import CannotRun
+from streams.cli.records.input_lines import Item, TimeStep
 from streams.cli.records.json_lines import GivenRecord
-from streams.cli.records.typed_lines import Item, TimeStep
 from streams.serdes.values import DoesNotFit, fitted
 
 STEP_MS = 1000

@@ -18,8 +18,8 @@ from streams.cli.output.logs_options import add_log_options, name_application
 from streams.cli.output.terminal import say_error
 from streams.cli.run.readiness import Readiness, shown_readiness
 from streams.cli.run.signals import on_stop_signals
-from streams.cli.run.supervision import SupervisorLine
 from streams.cli.run.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
+from streams.cli.run.worker_channel import SupervisorLine
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
 from streams.config.sources import Given

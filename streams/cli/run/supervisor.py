@@ -1,7 +1,7 @@
 """Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
 
 Workers are started as new processes, never forked. Each inherits one end of a pair of sockets whose other end only the
-supervisor has (:mod:`streams.cli.run.supervision`): when the supervisor dies, in whatever way, each worker reads the
+supervisor has (:mod:`streams.cli.run.worker_channel`): when the supervisor dies, in whatever way, each worker reads the
 end of the stream and closes. The locks of the state directory decide which slot a worker has, not the supervisor.
 """
 
@@ -21,7 +21,7 @@ from processor_api.clock import Clock, SystemClock
 from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.signals import on_stop_signals
-from streams.cli.run.supervision import WorkerLine, without_settings
+from streams.cli.run.worker_channel import WorkerLine, without_settings
 from streams.cli.working_directory import from_start
 
 log = logging.getLogger("streams.cli.supervisor")

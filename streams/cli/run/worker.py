@@ -17,7 +17,7 @@ from processor_api.user_code.durations import Timeout
 from streams.cli.output.failures import FAILED
 from streams.cli.output.terminal import say_error
 from streams.cli.run.readiness import Readiness
-from streams.cli.run.supervision import SupervisorLine
+from streams.cli.run.worker_channel import SupervisorLine
 from streams.user_exits import as_error
 
 log = logging.getLogger("streams.cli")

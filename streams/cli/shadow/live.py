@@ -33,7 +33,7 @@ from streams.cli.shadow.comparison import (
     rows,
     versions_of,
 )
-from streams.cli.stored.cloning import settled_offsets
+from streams.cli.state.cloning import settled_offsets
 from streams.kafka.own_names import former_copy_group, looking_like_shadow_topics, own_shadow_topics
 from streams.kafka.topics.application import Use, application_topics
 from streams.shadow.clients import own_topics, up_to
@@ -350,7 +350,7 @@ class _Shadow:
     @contextmanager
     def _promotion(self, admin: Admin, sides: tuple[_Side, _Side]) -> Iterator[Promotion]:
         from streams.cli.shadow.promotion import Promotion, plan_promotion
-        from streams.cli.stored.cloning import CloneClients
+        from streams.cli.state.cloning import CloneClients
 
         old, new = sides
         config = new.version.target.config

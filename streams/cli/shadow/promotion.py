@@ -21,7 +21,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
-from streams.cli.stored import cloning
+from streams.cli.state import cloning
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import PROMOTION, TopicPartitionMetadata
 from streams.kafka.ports import Admin, OffsetAndMetadata

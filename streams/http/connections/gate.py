@@ -15,7 +15,7 @@ from processor_api.texts import kind_and_text
 from streams.http.connections.protocol import HttpConnection
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT
-from streams.http.served import HttpRefusal, later, outage_of
+from streams.http.responses import HttpRefusal, later, outage_of
 
 log = logging.getLogger("streams.http")
 

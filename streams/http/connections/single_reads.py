@@ -21,7 +21,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.queries import IsolationLevel
 from streams.http.local_reads import json_of_position
 from streams.http.reads import StoreSerdes, operations_of, terms_of
-from streams.http.served import ServedApplication, json_bytes, json_text
+from streams.http.responses import ServedApplication, json_bytes, json_text
 from streams.queries.local_stores import LocalStore
 from streams.queries.owners import Owners
 from streams.queries.position import Position

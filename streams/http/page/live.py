@@ -14,8 +14,8 @@ from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
+from streams.http.responses import json_answer, json_bytes, json_text, later
 from streams.http.routing import Router
-from streams.http.served import json_answer, json_bytes, json_text, later
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus, added
 

@@ -134,8 +134,8 @@ class _StoreContract:
             assert self.contents(kit.start()) == (committed if persistent else empty)
 
     def test_what_was_not_committed_is_gone_after_an_abort(self, tmp_path: Path) -> None:
-        """Uncommitted changes are gone if the store promises so; otherwise it must be rebuilt, which the runtime sees by a
-        missing offset."""
+        """Uncommitted changes are gone if the store promises so; otherwise the store must be rebuilt, which the
+        runtime sees by a missing offset."""
         with self.opened(tmp_path) as kit:
             store = kit.start()
             committed = self.make_changes(kit, store)

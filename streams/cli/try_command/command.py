@@ -80,7 +80,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
-    from streams.cli.trial.runner import run_trial
+    from streams.cli.try_command.runner import run_trial
 
     return run_trial(arguments)
 

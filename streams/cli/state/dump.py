@@ -21,7 +21,7 @@ from state.formats.keys import ends_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
-from streams.cli.stored import where
+from streams.cli.state import where
 from streams.serdes.values import fitted, json_reader
 
 # Converts between the bytes of a store and the text that a person reads and types.

@@ -14,7 +14,7 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
-from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
+from streams.cli.state.where import add_place_options, add_store_argument, add_topology_option, place_of
 
 if TYPE_CHECKING:
     from state.offline.stores import StoredStore

@@ -11,7 +11,7 @@ from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED, described
 from streams.cli.output.terminal import json_text, say, say_error, size_text, table
-from streams.cli.stored.where import add_format_option, add_place_options, place_of
+from streams.cli.state.where import add_format_option, add_place_options, place_of
 
 _COLUMNS = ("application", "task", "store", "kind", "format", "rows", "size", "changelog", "input")
 

@@ -17,7 +17,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of, shown
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.command_parser import add_with_examples
-from streams.cli.dead_letters import letters
+from streams.cli.dlq import letters
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, counted_were, say
 from streams.kafka.producing.transactions import transaction

@@ -13,7 +13,7 @@ from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import ask, say
-from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
+from streams.cli.state.where import StorePlace, add_place_options, add_store_argument, place_of
 
 
 def add_parser(commands: Any) -> None:

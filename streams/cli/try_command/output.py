@@ -28,8 +28,8 @@ from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.store_kind import StoreKind
 from streams.cli.output.terminal import has_colour, json_text, say
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
-from streams.cli.stored.dump import serdes_of
-from streams.cli.trial.session import Output
+from streams.cli.state.dump import serdes_of
+from streams.cli.try_command.session import Output
 from streams.config import StreamsConfig
 from streams.runtime.tracing.steps import TraceStep, value_text
 from streams.serdes.values import as_text

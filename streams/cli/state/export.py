@@ -13,8 +13,8 @@ from state.registry.kinds import KINDS
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say
-from streams.cli.stored import dump
-from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
+from streams.cli.state import dump
+from streams.cli.state.where import StorePlace, add_place_options, add_store_argument, place_of
 
 _BATCH = 10_000
 _LISTS = {kind.codec.family_suffix for kind in KINDS.values() if kind.changelog_form is ChangelogForm.LISTS}

@@ -13,7 +13,7 @@ from itertools import islice
 
 from streams.http.local_reads import PAGE_ROWS, Page
 from streams.http.reads import After
-from streams.http.served import HttpRefusal
+from streams.http.responses import HttpRefusal
 
 AT_A_TIME = 8
 """Partitions of one answer that are read at a time."""
@@ -58,7 +58,7 @@ class _Part:
         return self.asked + sum(len(page.lines) for _, page in self.pages)
 
 
-class SideBySide:
+class ParallelReads:
     """The pages of one answer; an asynchronous context manager that ends what is still asked.
 
     :param read: reads a page.
@@ -79,7 +79,7 @@ class SideBySide:
         """The pages that were given: at first few partitions are asked, so that the first rows come early."""
         self._landed = asyncio.Event()
 
-    async def __aenter__(self) -> SideBySide:
+    async def __aenter__(self) -> ParallelReads:
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -11,8 +11,8 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, ok, warn
 from streams.cli.output.terminal import say
-from streams.cli.stored.dump import serdes_of
-from streams.cli.stored.where import StorePlace, add_place_options, place_of
+from streams.cli.state.dump import serdes_of
+from streams.cli.state.where import StorePlace, add_place_options, place_of
 from streams.cli.topology_function import load_topology
 
 if TYPE_CHECKING:

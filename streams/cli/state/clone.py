@@ -19,7 +19,7 @@ from streams.cli.topology_function import APP_HELP
 from streams.kafka.own_names import copy_group, former_copy_group
 
 if TYPE_CHECKING:
-    from streams.cli.stored.cloning import Clone, ClonePlan
+    from streams.cli.state.cloning import Clone, ClonePlan
     from streams.config import StreamsConfig
     from streams.kafka.ports import KafkaClients, Producer
 
@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
     """Makes the clone; returns the exit status."""
-    from streams.cli.stored.cloning import Clone, CloneClients, check_ids, plan_clone
+    from streams.cli.state.cloning import Clone, CloneClients, check_ids, plan_clone
 
     clock = clock or SystemClock()
     target = target_of(arguments)

@@ -16,8 +16,8 @@ from processor_api.serde import CurrentHeaders, Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
+from streams.cli.records.input_lines import TimeStep
 from streams.cli.records.json_lines import GivenRecord
-from streams.cli.records.typed_lines import TimeStep
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import changelog_name, full_name
 from streams.kafka.topics.readers import reader_of

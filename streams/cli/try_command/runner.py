@@ -16,14 +16,21 @@ from streams.cli.output.terminal import counted_were, say_error
 from streams.cli.output.waiting_notice import standard_input
 from streams.cli.records.files import items_of_file, merged
 from streams.cli.records.generate import made_up
+from streams.cli.records.input_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.records.json_lines import BadRecord, GivenRecord
-from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
-from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
-from streams.cli.trial.partitioned import PartitionedRun, PlacedRecord, Placing, hidden_things, outputs_of, task_rows
-from streams.cli.trial.session import Refused, Session, Topics
+from streams.cli.try_command.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
+from streams.cli.try_command.partitioned import (
+    PartitionedRun,
+    PlacedRecord,
+    Placing,
+    hidden_things,
+    outputs_of,
+    task_rows,
+)
+from streams.cli.try_command.session import Refused, Session, Topics
 from streams.config import StreamsConfig
 from streams.serdes.values import as_text
 from streams.testing.settings import with_defaults

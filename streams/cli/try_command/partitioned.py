@@ -17,7 +17,7 @@ from processor_api.forms.times import short_iso
 from processor_api.record import HeaderList
 from processor_api.topology.nodes import SourceNode
 from streams.cli.output.terminal import counted_were
-from streams.cli.trial.session import Output, Session
+from streams.cli.try_command.session import Output, Session
 from streams.kafka.producing.key_places import Placement, key_text
 from streams.kafka.topics.internal import full_name, internal_topic_counts
 from streams.runtime.plan.co_partitioned import joining_calls
