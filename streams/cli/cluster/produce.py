@@ -65,7 +65,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     parser.add_argument(
         "--file", metavar="FILE", type=Path, help="a file of records: JSON or text lines, .csv or .parquet"
     )
-    parser.add_argument("--key", metavar="KEY", help="the key of one record; with --value, in place of an object")
+    parser.add_argument("--key", metavar="KEY", help="the key of one record; with --value, instead of an object")
     parser.add_argument("--value", metavar="VALUE", help="the value of one record; text as it is, else JSON")
     parser.add_argument("--timestamp", metavar="TIME", help="its time, ISO 8601 or ms since 1970 (default: now)")
     parser.add_argument(

@@ -90,8 +90,8 @@ def _add_point_options(parser: argparse.ArgumentParser) -> None:
     to.add_argument("--to-latest", action="store_true", help="the end")
     to.add_argument("--to-offset", metavar="N", type=int, help="this offset in each partition")
     to.add_argument("--to-datetime", metavar="TIME", help="the first record from this time on, ISO 8601")
-    to.add_argument("--by-duration", metavar="DURATION", help="the first record that is no older, such as 2h or P1D")
-    to.add_argument("--shift-by", metavar="N", type=int, help="so many records on, or back if negative")
+    to.add_argument("--by-duration", metavar="DURATION", help="the first record that is not older, such as 2h or P1D")
+    to.add_argument("--shift-by", metavar="N", type=int, help="this many records forward, or back if negative")
     to.add_argument(
         "--from-file", metavar="FILE", type=Path, help="a file with lines topic,partition,offset[,metadata]"
     )

@@ -16,7 +16,7 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="take a tour of small applications, without Kafka",
         description="Shows a count, a window, a join, and a crash in the middle of all three with the exact result"
-        " after it. A key goes on to the next one; in a pipe nothing waits. It takes about a minute, and leaves nothing"
+        " after it. Press a key for the next one; in a pipe nothing waits. It takes about a minute, and leaves nothing"
         " behind. Exit status: 0 if the result after the crash is exact, else 1. With --http, an application runs until"
         " Ctrl-C, and a browser shows what it does.",
     )

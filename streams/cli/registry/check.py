@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
         type=str.upper,
         choices=LEVELS,
         help="hold Avro schemas to BACKWARD, FORWARD or FULL against the latest version, with _TRANSITIVE against all"
-        " versions, or to NONE, in place of the level that the registry has for the subject",
+        " versions, or to NONE, instead of the level that the registry has for the subject",
     )
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))

@@ -30,19 +30,20 @@ def add_parser(commands: Any) -> None:
         "backfill",
         help="run a topology over history",
         description="Runs the topology of an application over history, and keeps its outputs and tables in a"
-        " directory. Run it again with the same arguments to go on after a failure. With --runs, each call goes on with"
-        " the state of the run before, reads what the histories have since, and does nothing if that is nothing.",
+        " directory. Run it again with the same arguments to continue after a failure. With --runs, each call continues"
+        " from the state of the run before it, reads what has been added to the histories, and does nothing if that is"
+        " nothing.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--run-dir", metavar="DIR", help="where results go; all executors can write to it")
     where.add_argument(
-        "--runs", metavar="DIR", help="a directory of runs that go on with each other: this is one more of them"
+        "--runs", metavar="DIR", help="a directory of runs that continue from each other: this call adds one"
     )
     parser.add_argument(
         "--since",
         metavar="RUN",
-        help="with --runs: the run to go on with, last (as without it), a number, or none to begin again",
+        help="with --runs: the run to continue from: last (the default), a number, or none to start again",
     )
     parser.add_argument(
         "--replace", action="store_true", help="with --since: set the runs that come after that one aside"
@@ -110,7 +111,7 @@ def add_session_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master; that of spark-submit if it started the command, else this machine (local[*])",
+        help="Spark's master; that of spark-submit if it started the command, otherwise this machine (local[*])",
     )
 
 

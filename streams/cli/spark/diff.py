@@ -28,14 +28,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--table", required=True, metavar="STORE", help="the store")
     parser.add_argument(
         "--offsets", metavar="FILE", type=Path, help="a file with the JSON of pin_offsets: the part of the changelog to"
-        " read, in place of all of it",
+        " read, instead of all of it",
     )  # fmt: skip
     parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many keys to print; 20 by default")
     parser.add_argument("--to", metavar="PATH", help="also write all keys that differ to Parquet files there")
     parser.add_argument("--raw", action="store_true", help="compare keys and values as bytes")
-    parser.add_argument(
-        "--expired-windows", action="store_true", help="also windows that a live store does not show any more"
-    )
+    parser.add_argument("--expired-windows", action="store_true", help="also windows that a live store no longer shows")
     add_session_option(parser)
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))

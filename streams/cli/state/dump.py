@@ -219,7 +219,7 @@ def add_range_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="low", metavar="KEY", help="the first key, as its serde reads it, or hex:...")
     parser.add_argument("--to", dest="high", metavar="KEY", help="the last key")
     parser.add_argument("--prefix", metavar="KEY", help="only keys whose bytes start with those of this one")
-    parser.add_argument("--limit", metavar="N", type=_count, help="at most so many entries")
+    parser.add_argument("--limit", metavar="N", type=_count, help="at most this many entries")
     parser.add_argument("--reverse", action="store_true", help="backwards")
 
 

@@ -54,9 +54,7 @@ def add_parser(commands: Any) -> None:
     given.add_argument("--key-field", metavar="NAME", help="the field or column of such a value that is the key")
     given.add_argument("--time-field", metavar="NAME", help="the one that is the timestamp")
     time = parser.add_argument_group("time", "records without a timestamp get that of the wall clock")
-    time.add_argument(
-        "--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stands still"
-    )
+    time.add_argument("--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stops")
     time.add_argument("--advance", metavar="DURATION", type=_duration, help="lets that pass at the end, such as 5m")
     spread = parser.add_argument_group("partitions", "what one partition hides is said at the end")
     spread.add_argument(
