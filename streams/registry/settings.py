@@ -30,7 +30,8 @@ def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Ca
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:  # Not the value, which may be a secret.
-        raise ValueError(f"is a text, not {repr_of(type(value).__qualname__) if value != '' else 'an empty one'}")
+        wrong = "an empty one" if isinstance(value, str) else repr_of(type(value).__qualname__)
+        raise ValueError(f"is a text, not {wrong}")
     return value
 
 

@@ -74,7 +74,7 @@ def test_a_partition_that_the_client_stops_is_named_and_counted_and_not_ready(
         cluster.until_out("a", "b")
         clock.ahead_s += QUIET_S
         wait_until("it is ready", app.is_ready)
-        assert lines(caplog, READ)
+        wait_until("it is said that it is read again", lambda: lines(caplog, READ))
         assert app.state is ClientState.RUNNING
 
 

@@ -15,6 +15,8 @@ from streams.spark.sources.arrow_rows import is_arrow, type_name
 
 SAME = {"string": "text", "binary": "text", "smallint": "number", "int": "number", "bigint": "number"}
 """Types that are read as each other without a loss."""
+OF_SPARK = {**SAME, "timestamp": "time", "timestamp_ntz": "time"}
+"""The same for Spark, whose own files have times as INT96, which have no mark of a zone."""
 
 
 def check_files(df: Any, names: Iterable[str], types: Mapping[str, str]) -> None:
@@ -37,10 +39,10 @@ def check_files(df: Any, names: Iterable[str], types: Mapping[str, str]) -> None
             path, reached = name, own
         else:
             continue
-        _check_file(name, path, reached, types)
+        _check_file(name, path, reached, types, SAME if is_arrow(df) else OF_SPARK)
 
 
-def _check_file(name: str, path: str, filesystem: Any, types: Mapping[str, str]) -> None:
+def _check_file(name: str, path: str, filesystem: Any, types: Mapping[str, str], same: Mapping[str, str]) -> None:
     try:
         schema = pq.read_schema(path, filesystem=filesystem)
     except (pa.ArrowException, OSError) as error:
@@ -56,7 +58,7 @@ def _check_file(name: str, path: str, filesystem: Any, types: Mapping[str, str])
                 " records as a history of their own"
             )
         found = type_name(schema.field(column).type)
-        if SAME.get(found, found) != SAME.get(kind, kind):
+        if same.get(found, found) != same.get(kind, kind):
             raise HistoryFileError(
                 f"column {column!r} of the file {name!r} is {found}, and {kind} in other files of the history: write"
                 " the file again with that type, or give its records as a history of their own"
