@@ -58,6 +58,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/tables.md",
             "docs/processors-in-a-dsl.md",
             "docs/timestamps.md",
+            "docs/recipes.md",
             "docs/beyond-java.md",
         ),
     ),
