@@ -18,7 +18,6 @@ REDIRECTS: dict[str, str] = {
     "docs/blue-green.md#promote-it": "docs/changing-an-application.md#promote-a-shadow",
     "docs/blue-green.md#what-a-clone-refuses": "docs/changing-an-application.md#interrupted-clones",
     "docs/blue-green.md#when-a-clone-is-killed": "docs/changing-an-application.md#interrupted-clones",
-    "docs/configuration.md#rights": "docs/deployment.md#rights",
     "docs/elsewhere.md": "docs/compatibility.md#problems-elsewhere",
     "docs/elsewhere.md#what-goes-wrong-here-too": "docs/compatibility.md#also-problems-here",
     "docs/first-topology.md": "docs/quick-start.md",
