@@ -22,6 +22,7 @@ from processor_api.texts import kind_and_text, repr_of
 from state.formats.windowed_serdes import key_of_window_as_json
 from streams.serdes.json import json_serde
 from streams.spark.errors import SparkBridgeError
+from streams.spark.rows.struct_types import filler, spark_name, struct_type
 
 TIME = "timestamp"
 TIME_TYPE = pa.timestamp("us", "UTC")
@@ -68,16 +69,18 @@ class Column:
     kind: str
     """The name of a built-in serde's type, or `TEXT`."""
     serde: Serde[Any] | None = None
-    """Reads and writes what becomes JSON text; ``None`` for the built-in serdes."""
+    """Reads and writes what becomes JSON text or a struct; ``None`` for the built-in serdes."""
+    struct: pa.DataType | None = None
+    """The type of a column of objects that are not text."""
 
     @property
     def spark_type(self) -> str:
         """The column's type in Spark's notation."""
-        return _SPARK.get(self.kind, self.kind)
+        return _SPARK.get(self.kind, self.kind) if self.struct is None else spark_name(self.struct)
 
     @property
     def arrow_type(self) -> pa.DataType:
-        return _ARROW.get(self.kind, _ARROW["string"])
+        return _ARROW.get(self.kind, _ARROW["string"]) if self.struct is None else self.struct
 
     @property
     def reader(self) -> Serde[Any]:
@@ -86,7 +89,7 @@ class Column:
 
     def raw(self) -> Column:
         """Returns the column of bytes as they are."""
-        return replace(self, kind=BINARY, serde=None)
+        return replace(self, kind=BINARY, serde=None, struct=None)
 
     @property
     def takes_headers(self) -> bool:
@@ -127,12 +130,19 @@ class Column:
         mask = np.fromiter((each is None for each in data), bool, len(data)) if nulls else None
         return pa.array(numbers, self.arrow_type, mask=mask)
 
+    def _shaped(self) -> Callable[[Any], Any] | None:
+        """Returns the function from an object to what the column has; ``None`` if that is the object."""
+        if self.struct is not None:
+            fill, serde = filler(self.struct), self.reader
+            return lambda value: fill(serde.to_json(value))
+        return _text_of(self.reader) if self.kind == TEXT else str if self.kind == "uuid" else None
+
     def _one_by_one(
         self, data: Sequence[bytes | None], place: Place, headers: Sequence[HeaderList | None] | None
     ) -> pa.Array:
         current = CurrentHeaders()
         read = current.handed_to(self.reader).deserialize
-        shaped = _text_of(self.reader) if self.kind == TEXT else str if self.kind == "uuid" else None
+        shaped = self._shaped()
         found: list[Any] = []
         for number, each in enumerate(data):
             if headers is not None:
@@ -149,14 +159,18 @@ class Column:
         return pa.array(found, self.arrow_type)
 
 
-def column_of(name: str, serde: Serde[Any] | None) -> Column:
-    """Returns the column that a serde's values make; bytes where there is none."""
+def column_of(name: str, serde: Serde[Any] | None, *, structs: bool = False) -> Column:
+    """Returns the column that a serde's values make; bytes where there is none.
+
+    :param structs: whether objects are structs rather than text.
+    :raises SparkBridgeError: if they cannot be.
+    """
     if serde is None:
         return Column(name, BINARY)
     for kind, known in _SERDES.items():
         if serde is known:
             return Column(name, kind)
-    return Column(name, TEXT, serde)
+    return Column(name, TEXT, serde, struct_type(name, serde) if structs else None)
 
 
 _dumps = json_serde().serialize
