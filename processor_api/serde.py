@@ -290,6 +290,12 @@ class Serde(Generic[T]):
             return None
         return SerdeSchema("built-in", name, lambda kind, text: other_kind(kind, text, name))
 
+    @property
+    def shown_schema(self) -> str | None:
+        """The JSON Schema of what :meth:`to_json` returns, as text; ``None`` if it is not known."""
+        found = self.schema
+        return found.text if found is not None and found.kind == "json-schema" else None
+
     def with_headers(self, headers: Headers) -> Serde[T]:
         """Returns the serde for one record, whose headers it reads, and to which it adds some when it writes.
 

@@ -100,6 +100,11 @@ class SchemaFormat(ABC):
         return None if found and self.reads_more else found
 
     @property
+    def shown_schema(self) -> str | None:
+        """The JSON Schema of what :meth:`to_json` returns, as text; ``None`` if it is not known."""
+        return None
+
+    @property
     def reads_more(self) -> bool:
         """Whether the model may read data that its schema does not, by other names or functions of the user's."""
         from streams.serdes.model_shape import reads_more
@@ -149,6 +154,10 @@ class BoundSerde(Serde[Any]):
             return form.problems(text) if former == kind else other_kind(former, text, kind)
 
         return SerdeSchema(kind, form.own.text, problems)
+
+    @property
+    def shown_schema(self) -> str | None:
+        return self.subject.format.shown_schema
 
     def plain(self, data: bytes) -> Any:
         if self._read_plain is None:

@@ -48,6 +48,14 @@ class JsonSchemaFormat(SchemaFormat):
     def to_json(self, value: Any, subject: Subject) -> Any:
         return self._serde.to_json(value)
 
+    @property
+    def shown_schema(self) -> str | None:
+        """The schema of what the model writes; without a model, that of the registry."""
+        if self.model is not None:
+            found: str | None = self._serde.shown_schema
+            return found
+        return None if self.own is None else self.own.text
+
     def problems_of(self, former: str, own: str) -> Sequence[str] | None:
         return problems(former, own)
 

@@ -15,7 +15,7 @@ from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
-from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, frames_of
+from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, columns_of_output, frames_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
@@ -165,7 +165,14 @@ class BackfillResult:
 
     # ------------------------------------------------------------------ frames
 
-    def output(self, topic: str, *, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None) -> Any:
+    def output(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
+        structs: bool = False,
+    ) -> Any:
         """Returns the records that the topology wrote to a topic: columns ``partition``, ``upstream``, ``seq``,
         ``key``, ``value``, ``timestamp``, ``headers``.
 
@@ -175,13 +182,17 @@ class BackfillResult:
 
         :param key: reads the keys, as in :func:`streams.spark.read_topic`.
         :param value: the same for the values.
-        :raises SparkBridgeError: if the topology writes no such topic, or outputs were not kept.
+        :param structs: objects as structs, as in `read_topic`.
+        :raises SparkBridgeError: if the topology writes no such topic, outputs were not kept, or objects cannot be
+            structs.
         :raises DeserializationError: in the task, if a serde cannot read a record.
         """
         self._check_output(topic)
         files = self.files("record", lambda task: topic in task["counts"])
         found = self._frames.rows(files, OUTPUT, topic)
-        return found if key is None and value is None else self._frames.decoded(found, topic, (key, value))
+        if key is None and value is None:
+            return found
+        return self._frames.decoded(found, topic, columns_of_output(topic, key, value, structs=structs))
 
     def _check_output(self, topic: str) -> None:
         known = {name for stage in self.stages for task in stage.tasks for name in task["counts"]}
@@ -192,19 +203,23 @@ class BackfillResult:
                 f"the backfill wrote nothing to topic {topic!r}{_nearest(topic, self.options['written'])}", topic=topic
             )
 
-    def table(self, store: str, *, raw: bool = False, expired_windows: bool | None = None) -> Any:
+    def table(
+        self, store: str, *, raw: bool = False, structs: bool = False, expired_windows: bool | None = None
+    ) -> Any:
         """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`
         except ``changelog_offset``.
 
         Tables of windows and sessions have those of the whole history, also those that a live store has dropped since.
 
         :param raw: keys and values as bytes.
+        :param structs: keys and values as structs, as in `read_topic`.
         :param expired_windows: ``False`` leaves out windows and sessions whose retention is over, as a live store and
             ``read_table`` do; ``True`` also gives keys whose time to live is over.
-        :raises SparkBridgeError: if there is no such store, its rows are not kept, or they are not columns.
+        :raises SparkBridgeError: if there is no such store, its rows are not kept, they are not columns, or not
+            structs.
         """
         self.changelog(store)
-        layout = table_layout(self._config, self._topology, store, raw=raw)
+        layout = table_layout(self._config, self._topology, store, raw=raw, structs=structs)
         expired = bool(layout.form.tail_bytes) if expired_windows is None else expired_windows
         return self._frames.table(self.changelog_rows(store), layout, expired=expired)
 
@@ -254,14 +269,14 @@ class BackfillResult:
             raise SparkBridgeError(
                 "tables are compared by Spark: load this result with BackfillResult.load(spark, run_dir, topology)"
             )
-        from streams.spark.tables.diff import check_positions, diff_tables
+        from streams.spark.tables.diff import check_positions, diff_tables, has_structs
         from streams.spark.tables.known import known_of
 
         if positions == "check":
             check_positions(self.position, live)
         raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
         layout = table_layout(self._config, self._topology, store, raw=raw)
-        own = self.table(store, raw=raw, expired_windows=expired_windows)
+        own = self.table(store, raw=raw, structs=has_structs(live, layout), expired_windows=expired_windows)
         names = ("backfill", "live")
         if layout.form is ChangelogForm.VERSIONS and known_of(live).versions != "all":
             own, live = (df.where(df["valid_to"].isNull()) for df in (own, live))

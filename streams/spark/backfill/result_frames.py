@@ -21,7 +21,6 @@ from streams.spark.rows.values import pairs_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Serdes = tuple[SerdeLike[Any] | None, SerdeLike[Any] | None]
 ANY = -1
 """The partition of a record whose topic has an unknown number of partitions: it is null in a frame."""
 _PATTERN, _ESCAPED = re.compile(r"([\[\]{}*?\\])"), r"\\\1"
@@ -37,10 +36,10 @@ class Frames(Protocol):
         """Returns columns of the rows of some files, of one topic if it is given."""
         ...
 
-    def decoded(self, rows: Any, topic: str, serdes: Serdes) -> Any:
+    def decoded(self, rows: Any, topic: str, columns: Sequence[Column]) -> Any:
         """Returns the rows of an output with the values that their bytes stand for; other columns stay as they are.
 
-        :param serdes: read keys and values; ``None`` leaves bytes.
+        :param columns: those of :func:`columns_of_output`.
         :raises SerdeNotPicklable: if a serde cannot be sent to the executors.
         :raises DeserializationError: with the topic and the partition, if a serde cannot read a record.
         """
@@ -82,8 +81,7 @@ class SparkFrames:
         }
         return rows.select(*(made.get(name, functions.col(name)) for name in columns))
 
-    def decoded(self, rows: DataFrame, topic: str, serdes: Serdes) -> DataFrame:
-        columns = _columns(topic, serdes)
+    def decoded(self, rows: DataFrame, topic: str, columns: Sequence[Column]) -> DataFrame:
         types = {**dict(rows.dtypes), **{one.name: one.spark_type for one in columns}}
         schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
         return rows.mapInArrow(_reading(topic, packed(columns)), schema)
@@ -119,8 +117,7 @@ class ArrowFrames:
         rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", places)
         return rows.append_column("timestamp", time).select(list(columns))
 
-    def decoded(self, rows: pa.Table, topic: str, serdes: Serdes) -> pa.Table:
-        columns = _columns(topic, serdes)
+    def decoded(self, rows: pa.Table, topic: str, columns: Sequence[Column]) -> pa.Table:
         batches = [_read(batch, topic, columns) for batch in rows.to_batches()]
         if batches:
             return pa.Table.from_batches(batches)
@@ -142,13 +139,18 @@ def _table(path: str, topic: str | None) -> pa.Table:
     return rows if topic is None else rows.filter(pc.equal(rows.column("topic"), topic))
 
 
-def _columns(topic: str, serdes: Serdes) -> tuple[Column, ...]:
+def columns_of_output(
+    topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None, *, structs: bool = False
+) -> tuple[Column, ...]:
+    """Returns the columns that serdes make of keys and values; ``None`` leaves bytes.
+
+    :raises SparkBridgeError: if objects cannot be structs.
+    """
     found = {
-        name: optional_serde(given, name, "output", topic=topic)
-        for name, given in zip(("key", "value"), serdes, strict=True)
+        name: optional_serde(given, name, "output", topic=topic) for name, given in (("key", key), ("value", value))
     }
     return tuple(
-        column_of(name, None if serde is None else serde.bind(topic, is_key=name == "key"))
+        column_of(name, None if serde is None else serde.bind(topic, is_key=name == "key"), structs=structs)
         for name, serde in found.items()
     )
 

@@ -1,7 +1,8 @@
 """Columns of DataFrames for keys, values, times and headers: their types, and the Arrow arrays that fill them.
 
 A column's type is that of its serde: text, numbers, truth values and bytes keep theirs; whatever else a serde returns
-becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/spark.md, "Objects are JSON text in DataFrames")
+becomes JSON text, which Spark parses by ``from_json``, or a struct. (docs/decisions/spark.md, "Objects are JSON text in
+DataFrames")
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Column:
         """Returns the function from an object to what the column has; ``None`` if that is the object."""
         if self.struct is not None:
             fill, serde = filler(self.struct), self.reader
-            return lambda value: fill(serde.to_json(value))
+            return lambda value: fill(_json_of(serde, value))
         return _text_of(self.reader) if self.kind == TEXT else str if self.kind == "uuid" else None
 
     def _one_by_one(
@@ -176,14 +177,15 @@ def column_of(name: str, serde: Serde[Any] | None, *, structs: bool = False) -> 
 _dumps = json_serde().serialize
 
 
+def _json_of(serde: Serde[Any], value: Any) -> Any:
+    """Returns a value as JSON; the times of a window are numbers."""
+    if not isinstance(value, Windowed):
+        return serde.to_json(value)
+    return {"key": key_of_window_as_json(serde, value), "window": value.window._asdict()}
+
+
 def _text_of(serde: Serde[Any]) -> Callable[[Any], str | None]:
     """Returns the function from an object to its JSON text; ``None`` if the serde says that there is none."""
-
-    def shown(value: Any) -> Any:
-        if not isinstance(value, Windowed):
-            return serde.to_json(value)
-        return {"key": key_of_window_as_json(serde, value), "window": value.window._asdict()}
-
     write = serde.serialize if serde.writes_json else None
 
     def text(value: Any) -> str | None:
@@ -194,7 +196,7 @@ def _text_of(serde: Serde[Any]) -> Callable[[Any], str | None]:
                 return write(value).decode()
         except (TypeError, ValueError):  # it was read from what it would not be written as
             pass
-        found = shown(value)
+        found = _json_of(serde, value)
         try:
             return _dumps(found).decode()
         except (TypeError, ValueError):  # half of a surrogate pair, or deeper than serdes write

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.errors import ConfigError
+from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.time_to_live import RECORD_TIME
 from processor_api.topology.function import topology_of
@@ -39,14 +40,24 @@ def load_topology(given: Any, config: StreamsConfig) -> Topology:
 
 
 def table_layout(
-    config: StreamsConfig, topology: Topology, store: str, *, raw: bool = False, on_disk: bool = False
+    config: StreamsConfig,
+    topology: Topology,
+    store: str,
+    *,
+    raw: bool = False,
+    structs: bool = False,
+    on_disk: bool = False,
 ) -> TableLayout:
     """Returns the layout of a store's table.
 
     :param raw: keys and values as bytes.
+    :param structs: objects as structs rather than text.
     :param on_disk: of a store that is read from disk, so that it needs no changelog.
     :raises UnsupportedStore: if there is no such store, it has no changelog, or its rows are no columns.
+    :raises SparkBridgeError: if objects cannot be structs.
     """
+    if raw and structs:
+        raise SparkBridgeError("raw=True gives bytes: leave out raw, or structs", store=store)
     builder, topic, from_source = _store(config, topology, store, on_disk=on_disk)
     kind = kind_of(builder)
     form = kind.changelog_form
@@ -65,8 +76,13 @@ def table_layout(
     key, value = Column("key", "binary"), Column("value", "binary")
     if not raw:
         of_records = from_source and not on_disk
-        key = _column("key", builder.key_serde, config.default_key_serde, store, topic, of_records)
-        value = _column("value", builder.value_serde, config.default_value_serde, store, topic, of_records)
+        key, value = (
+            column_of(name, serde if of_records else serde.inside(), structs=structs)
+            for name, serde in (
+                ("key", _serde("key", builder.key_serde, config.default_key_serde, store, topic)),
+                ("value", _serde("value", builder.value_serde, config.default_value_serde, store, topic)),
+            )
+        )
     return TableLayout(
         store=store,
         topic=topic,
@@ -117,10 +133,9 @@ def _store(
     return builder, changelog_name(topic_prefix({"application.id": config.application_id}), store), False
 
 
-def _column(name: str, given: Any, default: Any, store: str, topic: str, of_records: bool) -> Column:
+def _serde(name: str, given: Any, default: Any, store: str, topic: str) -> Serde[Any]:
     try:
         serde = resolve_serde(given, default, f"the store {store!r}", name)
     except ConfigError as error:
         raise UnsupportedStore(f"{error.message}; or read it with raw=True", store=store) from error
-    bound = serde.bind(topic, is_key=name == "key")
-    return column_of(name, bound if of_records else bound.inside())
+    return serde.bind(topic, is_key=name == "key")

@@ -103,6 +103,7 @@ def plan_of(
     headers: bool,
     times: str,
     max_rows_per_task: int | None,
+    structs: bool = False,
 ) -> TopicPlan:
     """Returns the plan to read a topic.
 
@@ -123,8 +124,8 @@ def plan_of(
     return TopicPlan(
         consumer_settings(config, offsets.isolation),
         ranges,
-        column_of("key", serdes["key"]),
-        column_of("value", serdes["value"]),
+        column_of("key", serdes["key"], structs=structs),
+        column_of("value", serdes["value"], structs=structs),
         headers=headers,
         times=times,
     )

@@ -7,12 +7,16 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from processor_api.texts import repr_of
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.spark.errors import PositionError, SparkBridgeError
 from streams.spark.position import Position
+from streams.spark.rows.columns import TEXT
+from streams.spark.rows.table_layout import TableLayout
 from streams.spark.tables.known import known_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 
 def diff_tables(
@@ -27,8 +31,8 @@ def diff_tables(
     table, which is null where the table has no such key.
 
     ``difference`` is ``only_left``, ``only_right`` (with the names given) or ``different``. Nulls are equal to nulls
-    and differ from everything else, in keys too; NaN is equal to NaN. Equal tables give no rows. Nothing is read before
-    an action.
+    and differ from everything else, in keys too; NaN is equal to NaN. Maps with the same entries are equal, whatever
+    their order. Equal tables give no rows. Nothing is read before an action.
 
     :param keys: the columns that name a row; no two rows of one table have the same ones.
     :param values: the columns that are compared.
@@ -51,8 +55,13 @@ def diff_tables(
         for side, df in enumerate((left, right))
     ]
     pairs = [(col(f"_0_{number}"), col(f"_1_{number}")) for number in range(len(keys))]
-    same_key = reduce(lambda both, each: both & each, (a.eqNullSafe(b) for a, b in pairs))
-    joined = sides[0].join(sides[1], same_key, "full_outer").where(~col("_0").eqNullSafe(col("_1")))
+    kinds = [left.schema[key].dataType for key in keys]
+    same_key = reduce(
+        lambda both, each: both & each,
+        (_comparable(a, kind).eqNullSafe(_comparable(b, kind)) for (a, b), kind in zip(pairs, kinds, strict=True)),
+    )
+    rows = [_comparable(col(name), df.schema[name].dataType) for name, df in zip(("_0", "_1"), sides, strict=True)]
+    joined = sides[0].join(sides[1], same_key, "full_outer").where(~rows[0].eqNullSafe(rows[1]))
     difference = when(col("_1").isNull(), lit(f"only_{one}")).when(col("_0").isNull(), lit(f"only_{other}"))
     return joined.select(
         *(
@@ -63,6 +72,35 @@ def diff_tables(
         col("_0").alias(one),
         col("_1").alias(other),
     )
+
+
+def _comparable(value: Column, kind: DataType) -> Column:
+    """Returns a value with each map as a sorted array of its entries, because Spark does not compare maps."""
+    from pyspark.sql.functions import array_sort, map_entries, struct, transform, transform_values, when
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if "map<" not in kind.simpleString():
+        return value
+    if isinstance(kind, MapType):
+        entry = kind.valueType
+        return array_sort(map_entries(transform_values(value, lambda _, one: _comparable(one, entry))))
+    if isinstance(kind, ArrayType):
+        item = kind.elementType
+        return transform(value, lambda one: _comparable(one, item))
+    if not isinstance(kind, StructType):
+        return value
+    fields = (_comparable(value.getField(one.name), one.dataType).alias(one.name) for one in kind)
+    return when(value.isNotNull(), struct(*fields))
+
+
+def has_structs(live: DataFrame, layout: TableLayout) -> bool:
+    """Returns whether a table was read with structs.
+
+    :param layout: that of the same table without them.
+    """
+    types = dict(live.dtypes)
+    own = (("key", layout.key, 0), ("value", layout.value, 1 if layout.form is ChangelogForm.LISTS else 0))
+    return any(column.kind == TEXT and types.get(name, "").count("<") > depth for name, column, depth in own)
 
 
 def check_positions(own: Position, live: DataFrame) -> None:

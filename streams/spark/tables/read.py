@@ -42,6 +42,7 @@ def read_topic(
     partitions: Collection[int] | None = None,
     key: SerdeLike[Any] | None = None,
     value: SerdeLike[Any] | None = None,
+    structs: bool = False,
     headers: bool = False,
     times: str = "timestamp",
     max_rows_per_task: int | None = None,
@@ -55,10 +56,12 @@ def read_topic(
 
     :param offsets: pinned before (:func:`pin_offsets`), instead of ``start``, ``end`` and ``partitions``.
     :param key: reads the keys: a serde, its name, or a model.
+    :param structs: gives objects of a serde with a JSON Schema, such as a model's, as structs rather than JSON text.
     :param times: ``"ms"`` gives timestamps as integers, which may be out of the range of Spark's timestamps.
     :param max_rows_per_task: cuts partitions into pieces of at most so many offsets, for more tasks.
     :raises OffsetRangeLost: if pinned records are not in the topic any more.
     :raises UnknownPartitionCount: if the topic does not exist.
+    :raises SparkBridgeError: if objects cannot be structs.
     :raises DeserializationError: in the task, with topic, partition and offset, if a serde cannot read a record.
     """
     register(spark)
@@ -71,8 +74,9 @@ def read_topic(
         offsets = offsets.of(topic)
         check_ranges(settings, offsets)
     plan = plan_of(
-        settings, topic, offsets, key, value, headers=headers, times=times, max_rows_per_task=max_rows_per_task
-    )
+        settings, topic, offsets, key, value, headers=headers, times=times, max_rows_per_task=max_rows_per_task,
+        structs=structs,
+    )  # fmt: skip
     df = spark.read.format(TOPIC_FORMAT).option(PLAN, packed(plan)).load()
     return remember(df, offsets, partial(of_topics, settings.application_id, offsets))
 
@@ -87,6 +91,7 @@ def read_table(
     offsets: OffsetRanges | None = None,
     as_of: Timestamp | None = None,
     raw: bool = False,
+    structs: bool = False,
     versions: str = "latest",
     expired_windows: bool = False,
     memory_bytes: int = MEMORY_BYTES,
@@ -110,10 +115,12 @@ def read_table(
         from the changelog, or from a snapshot (``state.snapshot.dir``) and the changelog behind it; rows of a
         snapshot have no ``changelog_offset``, and those of plain stores no ``timestamp``.
     :param raw: keys and values as bytes.
+    :param structs: keys and values as structs, as in `read_topic`.
     :param versions: ``"latest"``, or ``"all"`` that a versioned store still keeps.
     :param expired_windows: also those behind the store's retention, which the changelog may keep longer, and keys whose
         time to live is over.
     :raises UnsupportedStore: if there is no such store, or it has no changelog.
+    :raises SparkBridgeError: if keys or values cannot be structs.
     :raises UnknownPartitionCount: if its changelog does not exist: the application has not run yet, or has another id.
     :raises OffsetRangeLost: if the table of ``offsets`` or ``as_of`` cannot be had any more; where only the task knows,
         in the task.
@@ -121,7 +128,7 @@ def read_table(
     register(spark)
     settings = application_settings(config, application_id)
     made = load_topology(topology, settings)
-    layout = table_layout(settings, made, store, raw=raw)
+    layout = table_layout(settings, made, store, raw=raw, structs=structs)
     is_pinned, past = offsets is not None, None
     position: Callable[[], Position] | None = None
     if as_of is not None:
