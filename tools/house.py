@@ -45,6 +45,7 @@ APART = {
     "streams/runtime/global_stores/stores.py": "the stores, beside the task that fills them",
     "streams/runtime/threads/call_timeout.py": "time-outs of calls of the user's code, beside the loop",
     "streams/spark/executor/looped_task.py": "tasks of a cycle, beside those of a stage",
+    "streams/spark/rows/struct_types.py": "the types of a JSON Schema and their values, beside the columns",
     "streams/testing/broker/admin.py": "one client a file, and who makes them",
     "streams/testing/simulation/threads.py": "threads that take turns, beside what they play on",
 }

@@ -38,6 +38,7 @@ OTHER_WORDS = {
     "streams/cli/state/listing.py": "a column of a table",
     "streams/cli/doctor/snapshot_checks.py": "a right",
     "streams/spark/rows/columns.py": "a field of a key in a window",
+    "streams/spark/rows/struct_types.py": "a field of a key in a window",
 }
 """Files in which the same words are something else."""
 
