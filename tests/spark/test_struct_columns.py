@@ -22,11 +22,15 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from state.formats.windowed_serdes import WindowedSerdes
 from streams import Consumed, Materialized, Produced, StreamsBuilder, TimeWindows
+from streams.config import StreamsConfig
 from streams.registry import Avro, JsonSchema, SchemaRegistry
 from streams.serdes import json_serde, list_serde, pydantic_serde
 from streams.spark import Backfill, History, SparkBridgeError, diff_tables
+from streams.spark.corrections.encoding import encoded, encoder_of, rows_of_difference
+from streams.spark.corrections.sinks import sink_of
 from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.store_layouts import table_layout
 from streams.spark.rows.struct_types import filler, spark_name
 from streams.spark.rows.values import python_values, writer_of, written
 
@@ -219,12 +223,15 @@ def test_missing_fields_and_halves_of_surrogate_pairs_are_named() -> None:
 # ------------------------------------------------------------------------------------------- in Spark
 
 
+CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092", **SETTINGS}
+
+
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
     tours = builder.stream("tours", Consumed(key_serde=pydantic_serde(Stop), value_serde=pydantic_serde(Tour)))
-    tours.to("out", Produced(key_serde=pydantic_serde(Stop), value_serde=pydantic_serde(Tour)))
     stored = Materialized(name="tours", key_serde=pydantic_serde(Stop), value_serde=pydantic_serde(Tour))
-    tours.to_table(materialized=stored)
+    sink = Produced(key_serde=pydantic_serde(Stop), value_serde=pydantic_serde(Tour))
+    tours.to_table(materialized=stored).to_stream().to("out", sink)
     counts = Materialized(name="counts", key_serde=pydantic_serde(Stop), value_serde=Serdes.LONG)
     tours.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(500)).count(materialized=counts)
     return builder
@@ -249,9 +256,8 @@ def test_a_history_of_structs_gives_the_structs_and_bytes_of_the_records(spark: 
 
     out = first.output("out", key=Stop, value=Tour, structs=True)
     assert dict(out.dtypes)["value"].startswith("struct<name:string,seats:bigint,price:string,data:string,stops:array<")
-    assert [row.seats for row in out.orderBy("seq").select("value.seats").collect()] == [2**62] * 2 + [0] * 2 + [
-        2**62
-    ] * 2
+    seats = [row.seats for row in out.orderBy("seq").select("value.seats").collect()]
+    assert seats == [2**62, 2**62, 0, 0, 2**62, 2**62]
     given = out.selectExpr("partition", "seq as offset", "key", "value", "timestamp")
     second = backfill(spark, tmp_path / "two", History(given, partitions=1, encoded=False))
     for store in ("tours", "counts"):
@@ -269,6 +275,11 @@ def test_a_history_of_structs_gives_the_structs_and_bytes_of_the_records(spark: 
     assert [(row.key.town, row.difference) for row in changed] == [("é", "only_backfill")]
     later = tables[1].withColumn("value", tables[1].value.withField("tags", expr("map('x', array(2L))")))
     assert [row.difference for row in first.diff("tours", later).collect()] == ["different"] * 2
+    layout = table_layout(StreamsConfig.of(CONFIG), first.topology, "tours")
+    encoder = encoder_of(sink_of(first.topology, "tours", "out", mapped=False), StreamsConfig.of(CONFIG), 1, layout)
+    differences = rows_of_difference(first.diff("tours", later), layout)
+    corrections = sorted((row.key, row.value) for row in encoded(differences, encoder))
+    assert corrections == sorted((key.serialize(one), value.serialize(tours[0])) for one in stops)
     with pytest.raises(SparkBridgeError, match=r"raw=True gives bytes: leave out raw, or structs"):
         first.table("tours", raw=True, structs=True)
 
