@@ -20,35 +20,14 @@ from integration_support.workers import APPS, ROOT, Workers
 from waiting import wait_until
 
 KILLED = """
-import os, signal, sys
-from runtime_support.failing_clients import Trapped
+import sys
+from runtime_support.failing_clients import DeadlyClients
 from streams.cli.main import parser
 from streams.kafka.confluent import ConfluentClients
 
-of, left = sys.argv[1], int(sys.argv[2])
-
-
-def count(call):
-    global left
-    left -= call == of
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-clients = ConfluentClients()
-
-
-class Clients:
-    def __getattr__(self, name):
-        make = getattr(clients, name)
-        if name not in ("admin", "consumer", "producer"):
-            return make
-        return lambda config: Trapped(make(config), count, {of})
-
-
-words = sys.argv[3:]
+call, times, *words = sys.argv[1:]
 parsed = parser(words).parse_args(words)
-sys.exit(parsed.command(parsed, clients=Clients()))
+sys.exit(parsed.command(parsed, clients=DeadlyClients(ConfluentClients(), call, int(times))))
 """
 
 

@@ -24,8 +24,8 @@ from waiting import wait_until
 PARTITIONS, ROWS, SIZE = 2, 26, 900_000
 """More bytes than one transaction has."""
 KILLED = """
-import os, signal, sys
-from runtime_support.failing_clients import Trapped
+import sys
+from runtime_support.failing_clients import DeadlyClients
 from streams import StreamsConfig
 from streams.kafka.confluent import ConfluentClients
 from streams.spark.backfill.result import BackfillResult
@@ -33,29 +33,12 @@ from streams.spark.corrections.publish import CorrectedTable, publish_correction
 from streams.spark.runs.run_directory import RunDirectory
 from test_spark_corrections import corrections, topology
 
-of, left, run_dir, kafka, application, source, topic = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
-
-
-def count(call):
-    global left
-    left -= call == of
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-clients = ConfluentClients()
-
-
-class Clients:
-    def __getattr__(self, name):
-        make = getattr(clients, name)
-        return lambda config: Trapped(make(config), count, {of})
-
-
+call, times, run_dir, kafka, application, source, topic = sys.argv[1:]
 config = StreamsConfig.of({"application.id": application, "bootstrap.servers": kafka})
 result = BackfillResult.load(None, run_dir, topology(source, topic))
 table = CorrectedTable("totals", RunDirectory(run_dir), result.topology, config)
-publish_corrections(table, corrections(), config, topic=topic, dry_run=False, clients=Clients())
+clients = DeadlyClients(ConfluentClients(), call, int(times))
+publish_corrections(table, corrections(), config, topic=topic, dry_run=False, clients=clients)
 """
 STEPS = [
     ("topics", 0), ("init_transactions", 0), ("committed", 1), ("commit", 0), ("begin_transaction", 0), ("produce", 3),

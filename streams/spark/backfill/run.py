@@ -300,15 +300,7 @@ class Backfill:
         """
         counts = self._counts()
         stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
-        for topic, history in self._histories.items():
-            history.check(topic)
-            check_values(topic, history, self._made, self._settings)
-            if self.order == "offset" and history.offset is None:
-                raise UnsupportedForBackfill(
-                    f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
-                    " give History(offset=...)",
-                    topic=topic,
-                )
+        _ = self._checked_histories
         for stage in stages:
             self._check_extractors(stage)
             if isinstance(self.initial_state, BackfillResult):
@@ -321,6 +313,20 @@ class Backfill:
         found = self._continued
         all_notes = (*notes, *found.notes)
         return BackfillPlan(self.application_id, stages, globals_, orders, all_notes, found.is_new)
+
+    @cached_property
+    def _checked_histories(self) -> dict[str, History]:
+        """The histories, once their columns, their files and the types of their values have been checked."""
+        for topic, history in self._histories.items():
+            history.check(topic)
+            check_values(topic, history, self._made, self._settings)
+            if self.order == "offset" and history.offset is None:
+                raise UnsupportedForBackfill(
+                    f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
+                    " give History(offset=...)",
+                    topic=topic,
+                )
+        return self._histories
 
     @property
     def _global_topics(self) -> tuple[str, ...]:

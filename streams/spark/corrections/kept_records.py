@@ -25,13 +25,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from state.directory.own_files import write_own
 from streams.spark.corrections.encoding import NOW_MS
-from streams.spark.errors import RunDirConflict
 from streams.spark.executor.rows import RowWriter, output_rows
 from streams.spark.handover.finished_run import RunRow, rows_in
 from streams.spark.handover.rows import Sum
-from streams.spark.runs.run_directory import RunDirectory
+from streams.spark.runs.run_directory import RunDirectory, read_json, write_file
 
 BEGUN, PUBLISHED = "begun", "published"
 _NEW, _FILE, _RECORDS, _STATE = "_new", "record", "records.json", "state.json"
@@ -91,7 +89,7 @@ class CorrectionRecords:
 
     def note(self, state: str) -> None:
         """Notes how far the publishing is, so that it lasts through a power loss."""
-        write_own(self.path / _STATE, json.dumps({"state": state}))
+        _write(self.path / _STATE, {"state": state})
 
     def records(self) -> Iterator[tuple[str, RunRow]]:
         """Yields the topic and each record, always in the same order."""
@@ -143,7 +141,7 @@ class KeptCorrections:
             return kept
         data = asdict(kept)
         del data["path"]
-        write_own(new / _RECORDS, json.dumps(data))
+        _write(new / _RECORDS, data)
         new.rename(kept.path)
         return kept
 
@@ -159,12 +157,10 @@ def _batch(topic: str, rows: list[RunRow], first: int, now_ms: int) -> pa.Record
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        return read_json(path, "It says what was published: restore it")
+    except NotADirectoryError:
         return None
-    except (OSError, ValueError) as error:
-        raise RunDirConflict(
-            f"{str(path)!r} cannot be read, so what was published is not known: {error}. Restore the file"
-        ) from error
-    assert isinstance(found, dict)
-    return found
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_file(path, json.dumps(content), "publish the corrections again: what was published is known")

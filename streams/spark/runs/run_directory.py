@@ -300,27 +300,48 @@ class RunDirectory:
                 shutil.rmtree(path)
 
     def _write(self, path: Path, text: str) -> None:
-        try:
-            write_own(path, text)
-        except OSError as error:
-            left = left_there(path) if error.errno in FULL else ""
-            raise RunDirConflict(
-                f"{str(path)!r} cannot be written: {error.strerror or error}{left}. Correct that, and run the backfill"
-                " again: the tasks that are done are kept"
-            ) from error
+        write_file(path, text, "run the backfill again: the tasks that are done are kept")
 
     def _read_json(self, path: Path) -> dict[str, Any] | None:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
+            return read_json(path, "Give another directory")
         except NotADirectoryError as error:
             raise RunDirConflict(f"run_dir {str(self.path)!r} is a file: give a directory") from error
-        except (OSError, ValueError) as error:
-            raise RunDirConflict(f"{str(path)!r} cannot be read: {error}. Give another directory") from error
-        if not isinstance(found, dict):
-            raise RunDirConflict(f"{str(path)!r} is not the file of a backfill. Give another directory")
-        return found
+
+
+def read_json(path: Path, advice: str) -> dict[str, Any] | None:
+    """Returns the content of a file of a run directory; ``None`` if there is no such file.
+
+    :param advice: what to do if it is damaged, as a sentence without its full stop.
+    :raises RunDirConflict: if it cannot be read.
+    :raises NotADirectoryError: if it is below a file.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RunDirConflict(f"{str(path)!r} cannot be read: {error}. {advice}") from error
+    if not isinstance(found, dict):
+        raise RunDirConflict(f"{str(path)!r} is not the file of a backfill. {advice}")
+    return found
+
+
+def write_file(path: Path, text: str, again: str) -> None:
+    """Writes a file of a run directory, so that it is whole or not there after a power loss.
+
+    :param again: what to do when it can be written.
+    :raises RunDirConflict: if it cannot be written.
+    """
+    try:
+        write_own(path, text)
+    except OSError as error:
+        left = left_there(path) if error.errno in FULL else ""
+        raise RunDirConflict(
+            f"{str(path)!r} cannot be written: {error.strerror or error}{left}. Correct that, and {again}"
+        ) from error
 
 
 def _fault(path: Path, size: int | None) -> str:

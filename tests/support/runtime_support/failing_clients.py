@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
-__all__ = ["Deaf", "FailingClients", "Trap", "Trapped", "no_trap", "trapped"]
+__all__ = ["DeadlyClients", "Deaf", "FailingClients", "Trap", "Trapped", "no_trap", "trapped"]
 
 Trap = Callable[[str], None]
 """Called with the name of a call before it is made; what it raises comes out of the call."""
@@ -56,6 +58,30 @@ class Deaf:
     def poll(self, timeout_s: float) -> Any:
         message = self._consumer.poll(timeout_s)
         return message if message is None or self._told(message) else None
+
+
+class DeadlyClients:
+    """Makes the clients of another, of which a call kills this process.
+
+    :param call: its name.
+    :param times: how many such calls pass first.
+    """
+
+    def __init__(self, clients: KafkaClients, call: str, times: int) -> None:
+        self._clients = clients
+        self._call = call
+        self._left = times
+
+    def _count(self, call: str) -> None:
+        self._left -= 1
+        if self._left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def __getattr__(self, name: str) -> Any:
+        make = getattr(self._clients, name)
+        if name not in ("admin", "consumer", "producer"):
+            return make
+        return lambda config: Trapped(make(config), self._count, {self._call})
 
 
 class FailingClients:
