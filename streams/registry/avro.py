@@ -19,12 +19,12 @@ from processor_api.errors import ConfigError
 from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
-from streams.registry.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass, record_class
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
 from streams.registry.avro_values import AvroJson, Forms, GenericRecord, generic, logical_of, raw_default, without_names
 from streams.registry.bound import Read, SchemaFormat, Subject, Write, kept
 from streams.registry.schemas import AVRO, NotInRegistry, SchemaError, SchemaReference, SchemaText, extra, json_text
 from streams.schemas.avro_evolution import WIDER, problems
+from streams.schemas.avro_models import AS_THEY_ARE, MISSING, PRIMITIVE, ModelSchema, RecordClass, record_class
 from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, shape_of
 from streams.serdes.pydantic_model import core_schema_of, validator_of

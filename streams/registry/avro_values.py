@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, SupportsIndex
 from processor_api.forms.json_values import BASE64, NOT_FINITE, as_json, bytes_as_json, bytes_of_json
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import exact_text
-from streams.registry.avro_models import RecordClass
 from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
 from streams.registry.schemas import SchemaError, SchemaText
+from streams.schemas.avro_models import RecordClass
 
 _LARGEST_FLOAT = 3.4028235677973366e38
 _MOST_DIGITS = 1_000

@@ -11,11 +11,11 @@ from processor_api.errors import ConfigError
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
-from streams.registry.avro_models import AvroType as AvroType
 from streams.registry.bound import ID_MAGIC, ID_SIZE, BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import AVRO, JSON, NotInRegistry, SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import DEFAULTS, OF_SERDES, read_settings
+from streams.schemas.avro_models import AvroType as AvroType
 
 T = TypeVar("T")
 

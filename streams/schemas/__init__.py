@@ -1,1 +1,1 @@
-"""Schemas of what stores hold: kept with the rows, and compared with those of the serdes that will read them."""
+"""Schemas by themselves, without a registry: of classes, files and stores, and whether one reads data of another."""

@@ -14,7 +14,7 @@ ROOMS = {
     "prometheus_client": ("streams.http.exposition",),
     "confluent_kafka": ("streams.kafka.confluent", "streams.registry.client"),
     "fastavro": ("streams.registry.avro",),
-    "google": ("streams.registry.protobuf",),
+    "google": ("streams.registry.protobuf", "streams.schemas.proto_sources"),
     "obstore": ("streams.snapshots.cloud",),
     "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "metadata", "reader", "table_files")),

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from streams import ConfigError, JsonSchema, Protobuf, SchemaRegistry
-from streams.registry.protobuf import places_in, source_of, written_index
+from streams.registry.protobuf import places_in, written_index
 from streams.registry.schemas import PROTOBUF, SchemaError
+from streams.schemas.proto_sources import source_of
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 TOPIC = {"subject.name.strategy.type": "TOPIC"}
