@@ -300,6 +300,11 @@ class DropReason(enum.Enum):
         "give the topic a longer retention (retention.ms, retention.bytes), or the application more workers",
         False,
     )
+    LOST_AFTER_READ = (
+        "lost by its topic after it was read: a leader was elected without it",
+        "look at the brokers: unclean.leader.election.enable=false and min.insync.replicas=2 prevent it",
+        False,
+    )
 
     def __init__(self, text: str, remedy: str, dropped: bool = True) -> None:
         self.text = text

@@ -531,6 +531,30 @@ def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: Cluster) ->
     assert "no stream time" in str(start_fails(kit, TopologyError, with_processor(AsksTime)))
 
 
+@pytest.mark.parametrize("reprocesses", [False, True])
+def test_a_topic_that_was_truncated_and_grew_again_fills_the_store_again(
+    kit: Cluster, reprocesses: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its offset was inside of the log, and stood for another record there (KIP-320)."""
+    topology = with_processor(Upper) if reprocesses else with_table()
+    kit.send_pairs("global", [("a", "1"), ("lost", "2")], 0)
+    kit.send_pairs("global", [("b", "3")], 1)
+    app = kit.start(topology)
+    assert app.close(60)
+    kit.broker.lose_records(TopicPartition("global", 0), 1)
+    kit.send_pairs("global", [("c", "4"), ("d", "5")], 0)
+    restores = Restores()
+    with caplog.at_level(logging.ERROR, "streams"):
+        app = kit.start(topology, restores)
+    assert [one.msg.partition(":")[0] for one in caplog.records] == ["global store is rebuilt from its topic"]
+    assert {(topic, start) for _, topic, start, _ in restores.started} == {("global-0", 0), ("global-1", 0)}
+    assert [found.partition("@")[0].lower() for found in kit.ask("a", "b", "c", "d", "lost")] == [*"1345", "none"]
+    assert app.close(60)
+    restores = Restores()
+    kit.start(topology, restores)
+    assert restores.started == []
+
+
 def test_a_processor_that_cannot_be_initialised_is_named(kit: Cluster) -> None:
     class Fails(Upper):
         def init(self, context: Any) -> None:

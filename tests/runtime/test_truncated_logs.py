@@ -66,6 +66,11 @@ def end(kit: Cluster, partition: TopicPartition) -> int:
     return kit.broker.log(partition).end_offset
 
 
+def lost_after_read(app: KafkaStreams) -> list[int]:
+    (task,) = app.status().tasks
+    return [one.count for one in task.drops if one.reason == "lost-after-read"]
+
+
 def lose(kit: Cluster, partition: TopicPartition, offset: int, *rows: tuple[str, bytes | None]) -> None:
     """Elects a leader that lacks the records from an offset on, and lets the log grow again to more than it had."""
     before = end(kit, partition)
@@ -267,9 +272,10 @@ def test_an_input_is_read_from_the_first_record_that_is_another_one(
     assert app.close(60)
     lose(kit, IN, 2, ("d", b"x"), ("e", b"x"))
     with caplog.at_level(logging.INFO, "streams"):
-        start(kit, guarantee)
+        again = start(kit, guarantee)
         kit.until(lambda: committed(kit) == 4)
     assert kit.values("out") == ["1", "1", "1", "1", "1"]
+    assert lost_after_read(again) == [1]
     (line,) = [one for one in caplog.records if "its log was truncated" in one.msg]
     assert (line.offset, line.goes_on_at) == (3, 2)  # type: ignore[attr-defined]
 
@@ -284,6 +290,7 @@ def test_an_input_of_a_running_worker_is_read_from_the_first_record_that_is_anot
         lose(kit, IN, 2, ("d", b"x"), ("e", b"x"))
     kit.until(lambda: len(kit.values("out")) == 5)
     assert kit.values("out") == ["1", "1", "1", "1", "1"]
+    assert lost_after_read(app) == [1]
     assert app.state is ClientState.RUNNING
 
 

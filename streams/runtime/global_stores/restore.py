@@ -7,21 +7,24 @@ processor (KAFKA-7663). The same reader follows the topics from there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
 from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import LogPoint
 from streams.kafka.ports import AT_BEGINNING
 from streams.restore.reports import RestoreLog, StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import TopicReader
 
 log = logging.getLogger("streams.restore")
+
+Divergences = Callable[[Collection[tuple[TopicPartition, LogPoint]]], Mapping[tuple[TopicPartition, LogPoint], int]]
+"""Returns those of several records that are not in their logs any more, each with the first offset that differs."""
 
 
 @dataclass
@@ -42,6 +45,7 @@ class GlobalRestore:
 
     :param timeout_ms: how long the cluster may fail to answer (``task.timeout.ms``).
     :param topic_ids: of the topics, where the cluster knows them.
+    :param divergences: asks which records are no longer in their logs.
     """
 
     def __init__(
@@ -51,10 +55,12 @@ class GlobalRestore:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         timeout_ms: int,
-        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        topic_ids: Mapping[str, str],
+        divergences: Divergences,
     ) -> None:
         self._task = task
         self._topic_ids = topic_ids
+        self._divergences = divergences
         self._reader = reader
         self._clock = clock
         self._listeners = listeners
@@ -98,7 +104,8 @@ class GlobalRestore:
         beginnings: dict[TopicPartition, int],
         ends: dict[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """Returns the offsets up to which a store is filled; empties it if one of them is outside of the topic."""
+        """Returns the offsets up to which a store is filled; empties it if one of them is outside of the topic, or
+        means another record in it."""
         stores = self._task.stores
         self._bind_topic(spec)
         found = {partition: stores.stored_offset(spec, partition) for partition in partitions}
@@ -106,6 +113,13 @@ class GlobalRestore:
         lost = [name for name, offset in stored.items() if not beginnings[name] <= offset + 1 <= ends[name]]
         for partition in lost:
             self.log_rebuild(spec, partition, stored[partition])
+        points = [] if lost else [(one, point) for one in stored if (point := stores.stored_point(spec, one))]
+        for (partition, point), first in (self._divergences(points) if points else {}).items():
+            lost.append(partition)
+            log.error(
+                "global store is rebuilt from its topic: the log was truncated and has other records now than the store",
+                extra={"store": spec.name, "partition": str(partition), "offset": point.offset, "differs_from": first},
+            )
         if not stored and stores.has_rows(spec):
             log.error("global store is rebuilt from its topic: it has rows and no offset", extra={"store": spec.name})
         if lost or not stored:
@@ -154,6 +168,7 @@ class GlobalRestore:
             self._task.move(partition, position)
             count = len(keyed)
         else:
+            self._task.note_read(partition, messages[-1])
             count = self._task.stores.load(part.spec, messages)
         self._task.drop_unkeyed(part.spec, len(messages) - count)
         part.restored += count

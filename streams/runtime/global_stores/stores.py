@@ -7,7 +7,6 @@ another row format, is filled from the beginning.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,16 +19,15 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
-from state.formats.offsets import read_offset, topic_id_key
+from state.formats.offsets import point_key, read_offset, read_point, topic_id_key, write_offset, write_point
 from state.registry.kinds import families_held, family_of, restore_of, restored_from_records
 from state.write_buffer.store_kind import OpenStore
+from streams.kafka.offset_metadata import LogPoint
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.global_stores.readers import GlobalReaders, global_families
 from streams.runtime.processing.environment import Environment
 from streams.runtime.tasks.task_stores import EngineOpener
-
-OFFSET = struct.Struct(">q")
 
 
 class GlobalStores(GlobalReaders):
@@ -62,15 +60,16 @@ class GlobalStores(GlobalReaders):
 
     # ------------------------------------------------------------------ writing
 
-    def apply(self, positions: Mapping[TopicPartition, int]) -> None:
+    def apply(self, positions: Mapping[TopicPartition, int], points: Mapping[TopicPartition, LogPoint]) -> None:
         """Writes to the engines what processors put, and up to where the topics were read.
 
         :param positions: the next offset to read of each partition that was read.
+        :param points: the last record before it, where the epoch of its leader is known.
         """
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
             begin = self._environment.clock.monotonic()
-            self.patiently(partial(self._apply, engine, stores, positions))
+            self.patiently(partial(self._apply, engine, stores, positions, points))
             seconds = self._environment.clock.monotonic() - begin
             for store in stores:
                 store.applied()
@@ -78,12 +77,18 @@ class GlobalStores(GlobalReaders):
                     self.counters[store.builder.name].committed(seconds)
         self.writes += 1
 
-    def _apply(self, engine: Engine, stores: Iterable[OpenStore], positions: Mapping[TopicPartition, int]) -> None:
+    def _apply(
+        self,
+        engine: Engine,
+        stores: Iterable[OpenStore],
+        positions: Mapping[TopicPartition, int],
+        points: Mapping[TopicPartition, LogPoint],
+    ) -> None:
         batch = engine.batch()
         for store in stores:
             store.drain()
             store.apply(batch)
-            self._put_offsets(batch, self._specs[store.builder.name], positions)
+            self._put_offsets(batch, self._specs[store.builder.name], positions, points)
         engine.write(batch)
 
     def sample(self) -> None:
@@ -91,11 +96,19 @@ class GlobalStores(GlobalReaders):
         for counters in self.counters.values():
             counters.sample()
 
-    def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
+    def _put_offsets(
+        self,
+        batch: Any,
+        spec: GlobalStore,
+        positions: Mapping[TopicPartition, int],
+        points: Mapping[TopicPartition, LogPoint],
+    ) -> None:
         handle = self._engine(spec).family(OFFSETS).handle
         for partition, position in positions.items():
             if partition.topic == spec.topic:
-                batch.put(_offset_key(spec, partition), OFFSET.pack(position - 1), handle)
+                batch.put(_offset_key(spec, partition), write_offset(position - 1), handle)
+                if partition in points:
+                    batch.put(_point_key(spec, partition), write_point(*points[partition]), handle)
 
     def load(self, spec: GlobalStore, messages: Iterable[Any]) -> int:
         """Writes records of the topic to the store as they are, without those that have no key; returns how many.
@@ -139,6 +152,12 @@ class GlobalStores(GlobalReaders):
                 store=spec.name,
             ) from error
 
+    def stored_point(self, spec: GlobalStore, partition: TopicPartition) -> LogPoint | None:
+        """Returns a record of a partition that the store holds, with the epoch of its leader; ``None`` if none is
+        known."""
+        found = read_point(self._engine(spec).family(OFFSETS).get(_point_key(spec, partition)))
+        return None if found is None else LogPoint(*found)
+
     def bind_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
         """Keeps the id of the topic with the store. A store that has rows of another topic is emptied.
 
@@ -174,10 +193,11 @@ class GlobalStores(GlobalReaders):
 
     def _wipe(self, spec: GlobalStore) -> None:
         engine = self._engine(spec)
-        offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
+        offsets, rows = engine.family(OFFSETS), _offset_prefix(spec)
         batch = engine.batch()
-        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
-            batch.delete(key, offsets.handle)
+        for prefix in (rows, point_key("", rows)):
+            for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+                batch.delete(key, offsets.handle)
         engine.write(batch)
         engine.clear(families_held(spec.builder, engine))
 
@@ -200,6 +220,10 @@ def _offset_prefix(spec: GlobalStore) -> bytes:
 
 def _offset_key(spec: GlobalStore, partition: TopicPartition) -> bytes:
     return _offset_prefix(spec) + str(partition).encode()
+
+
+def _point_key(spec: GlobalStore, partition: TopicPartition) -> bytes:
+    return point_key(str(partition), _offset_prefix(spec))
 
 
 def _open_engine(open_engine: EngineOpener, name: str, directory: Path, families: list[str]) -> Engine:

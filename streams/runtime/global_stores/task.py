@@ -18,6 +18,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
 from processor_api.user_code.durations import Timestamp
 from state.write_buffer.store_kind import OpenStore
+from streams.kafka.offset_metadata import LogPoint
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
@@ -108,6 +109,7 @@ class GlobalTask:
         self.stores = GlobalStores(topology, self.environment, open_engine)
         self._queues: dict[TopicPartition, InputQueue] = {}
         self._moved: set[TopicPartition] = set()
+        self._points: dict[TopicPartition, LogPoint] = {}
         self.failed_at: dict[str, Any] = {}
         """The place of the record whose processing failed."""
         self._punctuations = _NoPunctuations()
@@ -129,6 +131,7 @@ class GlobalTask:
 
     def process(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         """Processes a run of records of one partition; the next :meth:`apply` writes the result."""
+        self.note_read(partition, messages[-1])
         queue = self.queue(partition)
         queue.add(messages)
         self.run(queue)
@@ -146,6 +149,11 @@ class GlobalTask:
             self.environment.cursor.leave()
         self._moved.add(queue.partition)
 
+    def note_read(self, partition: TopicPartition, message: Any) -> None:
+        """Notes the last record that was read of a partition, with the epoch of its leader, if the broker gives one."""
+        if (epoch := message.leader_epoch()) is not None:
+            self._points[partition] = LogPoint(message.offset(), epoch)
+
     def move(self, partition: TopicPartition, position: int) -> None:
         """Notes that the records before ``position`` are in the stores."""
         self.queue(partition).position = position
@@ -154,7 +162,8 @@ class GlobalTask:
     def apply(self) -> None:
         """Writes what was processed since the last time to the stores: one write for each engine."""
         moved = {partition: self._queues[partition].position for partition in self._moved}
-        self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
+        points = {partition: self._points.pop(partition) for partition in moved if partition in self._points}
+        self.stores.apply({one: position for one, position in moved.items() if position is not None}, points)
         self._moved.clear()
         if self.environment.probe is not None:
             self.environment.probe.committed()

@@ -13,7 +13,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from processor_api.errors import (
     DiskFullError,
@@ -44,6 +45,8 @@ from streams.threads import Event, StoppableThread
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.global")
+
+T = TypeVar("T")
 
 RESTORE_BATCH = 10_000
 RESTORE_WAIT_S = 0.02
@@ -258,6 +261,7 @@ class GlobalStreamThread:
             process.listeners.restores,
             process.config.task_timeout_ms,
             self._partitions.topics.ids,
+            lambda points: self._asked(partial(process.cluster.admin.divergences, points)),
         )
         restore.start(_partitions(self._partitions.topics.partitions, self.task.specs))
         while not restore.done and not self._thread.stopping.is_set():
@@ -324,16 +328,19 @@ class GlobalStreamThread:
         wanted = {place.topic: known[place.topic] for place, _ in polled.runs if place.topic in known}
         if not wanted:
             return
-        while True:
-            try:
-                found = self._process.cluster.admin.topic_ids(wanted)
-                break
-            except RetryableError as error:
-                self._outages.lines.log("the topics of global stores cannot be checked yet", error=str(error))
-                self._reader.wait(error)
+        found = self._asked(partial(self._process.cluster.admin.topic_ids, wanted))
         for topic, before in wanted.items():
             if found.get(topic, before) != before:
                 raise self._replaced(self.task.specs[topic], before, found[topic])
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """Asks the cluster about the topics until it answers."""
+        while True:
+            try:
+                return ask()
+            except RetryableError as error:
+                self._outages.lines.log("the topics of global stores cannot be checked yet", error=str(error))
+                self._reader.wait(error)
 
     def _replaced(self, spec: GlobalStore, before: str, now: str) -> StreamsError:
         """Empties the store of a topic that was replaced: tasks must not read it while it is filled again."""

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from processor_api.record import DropReason
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import LogPoint, TopicPartitionMetadata
 from streams.kafka.ports import Admin, OffsetAndMetadata
@@ -83,12 +84,19 @@ def _points_of_inputs(
                     yield (partition, noted.point), partition
 
 
+def note_lost(task: Task, partition: TopicPartition, count: int) -> None:
+    """Counts records of an input that its log lost after they were read."""
+    drops = task.environment.metrics.drops.of(task.plan.topics[partition.topic])
+    drops.counts[DropReason.LOST_AFTER_READ] += count
+
+
 def from_difference(task: Task, partition: TopicPartition, found: OffsetAndMetadata, first: int) -> OffsetAndMetadata:
     """Returns where an input is read from that has lost records before its offset, and logs it.
 
     :param found: the committed offset.
     :param first: the first offset whose record is another one.
     """
+    note_lost(task, partition, found.offset - first)
     log.warning(
         "records of an input were lost after they were read: its log was truncated and has grown again; it is read from"
         " the first record that is another one",

@@ -26,6 +26,7 @@ from streams.kafka.ports import Admin, Consumer, TransactionAborted
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.start.refusals import own_records_were_deleted, records_were_deleted, records_were_replaced
 from streams.runtime.start.start_offsets import offsets_by_policy, reset_policy
+from streams.runtime.start.truncated_logs import note_lost
 from streams.runtime.tasks.task import Task
 
 log = logging.getLogger("streams.thread")
@@ -212,6 +213,7 @@ class LostOffsets:
                 " that are gone",
                 **partition._asdict(),
             )
+        note_lost(task, partition, max(0, offset - first))
         return first
 
     @staticmethod
