@@ -24,7 +24,7 @@ from streams.runtime.global_stores.topic_reader import TopicReader
 log = logging.getLogger("streams.restore")
 
 Divergences = Callable[[Collection[tuple[TopicPartition, LogPoint]]], Mapping[tuple[TopicPartition, LogPoint], int]]
-"""Returns those of several records that are not in their logs any more, each with the first offset that differs."""
+"""Returns those of several records that are no longer in their logs, each with the first offset that differs."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ class GlobalRestore:
         for (partition, point), first in (self._divergences(points) if points else {}).items():
             lost.append(partition)
             log.error(
-                "global store is rebuilt from its topic: the log was truncated and has other records now than the store",
+                "global store is rebuilt from its topic: its log was truncated and now has other records",
                 extra={"store": spec.name, "partition": str(partition), "offset": point.offset, "differs_from": first},
             )
         if not stored and stores.has_rows(spec):
