@@ -3,7 +3,7 @@
 Readers keep an index of the row keys that wait for the commit, in order of their bytes. The store's thread only notes
 keys that are new to its buffer, and only while somebody reads ranges (`Uncommitted.watch`). A read brings the index up
 to date, finds the keys in its range, and then takes the rows of these keys at one moment, with the proof that the index
-lacked none of them then (docs/decisions/stores.md, "A range read by another thread costs what lies in it").
+lacked none of them then (docs/decisions/stores.md, "A range query reads only the rows in its range").
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class RocksEngine:
 
     def leave_to_parent(self) -> Collection[str]:
         """Keeps a forked child from closing or reading the database, for which it has no threads
-        (docs/decisions/tasks-and-membership.md, "A forked child holds nothing of its parent")."""
+        (docs/decisions/tasks-and-membership.md, "A forked child holds no resources of its parent")."""
         self._lock = threading.RLock()
         self._closed = True
         for family in self._families.values():

@@ -1,6 +1,6 @@
 """The write buffer of a store with a time to live: what has expired is hidden at once (by the rules of
-:mod:`state.time_to_live.rules`), and deleted a few rows with each commit (docs/decisions/stores.md, "Expired rows of a
-key-value store are found by a scan")."""
+:mod:`state.time_to_live.rules`), and deleted a few rows with each commit (docs/decisions/stores.md, "A scan removes
+expired rows of key-value stores")."""
 
 from __future__ import annotations
 

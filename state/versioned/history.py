@@ -1,7 +1,7 @@
 """Versions of a versioned store that are not the latest of their key, between the store and the engine.
 
 A row has the key and the end of its validity as its row key. So the version as of a time is the first row that ends
-after it: one seek, however long the history (docs/decisions/stores.md, "Older versions stand under the end of their
+after it: one seek, however long the history (docs/decisions/stores.md, "Older versions are keyed by the end of their
 validity"). The key is escaped so that no key's rows stand between another's: a zero byte becomes ``00 FF``, and
 ``00 00`` ends it. The row holds the start of the validity and the value; without a value, the key had none in that
 time. A row that starts where it ends says only that the key was deleted at that time.

@@ -428,8 +428,8 @@ class Segments(SegmentTimes):
         :param rows: keys of the rows that were logged and wait for the commit.
         """
         if self._logged_time != self.stream_time:
-            # The time may go back: a restore finds what was logged (docs/decisions/stores.md, "The time of a
-            # window store is what its changelog tells").
+            # The time may go back: a restore finds what was logged (docs/decisions/stores.md, "Only logged changes
+            # advance the time of a window store").
             self._set_back(rows)
 
     def _set_back(self, rows: Iterable[bytes]) -> None:

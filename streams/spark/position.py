@@ -1,8 +1,8 @@
 """Positions of results in their inputs: which records of each topic are in one, and where the next ones begin.
 
 A position is written into the run directory with the result of a backfill. Wherever two parts meet, the end of one is
-compared with the begin of the other (docs/decisions/spark.md, "A result knows where it stands"): a later backfill that
-continues with the state, a cut, the topics of a cluster.
+compared with the begin of the other (docs/decisions/spark.md, "A backfill result includes its position"): a later
+backfill that continues with the state, a cut, the topics of a cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a new version and the one in production in memory, on the same state and records, and compares both.
 
 State and records are read from the cluster into a broker in memory for each version. Nothing is written to the cluster,
-and the application may run (docs/decisions/command-line-and-settings.md, "A shadow runs in memory").
+and the application may run (docs/decisions/command-line-and-settings.md, "A shadow compares two versions in memory").
 """
 
 from __future__ import annotations

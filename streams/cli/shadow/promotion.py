@@ -1,8 +1,8 @@
 """The steps by which a live shadow takes the place of the application that it follows.
 
 They are those of a clone, from the shadow to the application, whose former state goes first. Each may be killed, and is
-done or gone on with by the next call (docs/decisions/changelogs-and-restore.md, "A promotion is a clone over the
-former state"):
+done or gone on with by the next call (docs/decisions/changelogs-and-restore.md, "A promotion replaces the old state by
+a clone"):
 
 1. No worker runs, and both stand at the same offsets, with all of their repartition records read: the caller's part.
 2. The committed offsets of the application get a note, at the offsets that they have. From now on no worker of it

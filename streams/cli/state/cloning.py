@@ -1,7 +1,7 @@
 """The steps by which another application gets the state of one that is stopped.
 
 Each step may be killed, and is done or gone on with by the next call
-(docs/decisions/changelogs-and-restore.md, "A clone is made of topics"):
+(docs/decisions/changelogs-and-restore.md, "A clone copies topics"):
 
 1. Everything is checked: what the former application is, and that the new one has no state of its own.
 2. The internal topics of the new application are made.

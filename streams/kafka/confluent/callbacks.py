@@ -42,8 +42,7 @@ def weakly(method: Callable[..., None]) -> Callable[..., None]:
 
 
 # librdkafka's statistics, which it gives as JSON every ``statistics.interval.ms``. The text is kept, and read when
-# somebody asks for it (docs/decisions/clients-and-brokers.md, "Statistics of clients are kept as text until they are
-# asked for").
+# somebody asks for it (docs/decisions/clients-and-brokers.md, "Client statistics are parsed only when they are read").
 
 _US_PER_MS = 1000
 

@@ -108,7 +108,7 @@ class IdleClients(Protocol):
 
     During an outage librdkafka queues a dozen lines and errors a second for each client, until the next poll; each is
     put into its place among all that wait (2.16), so memory and processor time grow with the outage
-    (docs/decisions/clients-and-brokers.md, "Idle clients report while an outage lasts").
+    (docs/decisions/clients-and-brokers.md, "Idle clients are polled during an outage").
     """
 
     def relieve(self) -> None:

@@ -1,8 +1,8 @@
 """Holds the members of a group with their tasks, their places and their copies, as the coordinator describes them.
 
 A member tells its address and its tags in its client id, where it also has the hash of its topology: the group's
-description has all of this, together with what each member is assigned (docs/decisions/tasks-and-membership.md,
-"Members tell their addresses in their client ids").
+description has all of this, together with what each member is assigned (docs/decisions/tasks-and-membership.md, "Client
+ids carry the addresses of members").
 """
 
 from __future__ import annotations

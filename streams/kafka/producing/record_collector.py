@@ -115,8 +115,8 @@ class Changelog:
 
     Offsets are counted, not asked for: a delivery report for each record costs a fifth of sending it. The count is
     right once everything was delivered, which each commit waits for. Records of a writer that was fenced make it too
-    small; then some records are restored again, and none is missed (docs/decisions/changelogs-and-restore.md, "Offsets
-    of changelogs are counted").
+    small; then some records are restored again, and none is missed (docs/decisions/changelogs-and-restore.md,
+    "Changelog offsets are counted").
 
     :param end: offset that the next record gets.
     """

@@ -2,7 +2,7 @@
 
 Now and then some records are processed while Python reports each call (`sys.setprofile`). The functions of nodes are
 known, so their calls are counted and timed. In between nothing is called and nothing is counted: a record costs what it
-costs without this (docs/decisions/command-line-and-settings.md, "Nodes are counted by a sample of records").
+costs without this (docs/decisions/command-line-and-settings.md, "Node metrics come from a sample of records").
 """
 
 from __future__ import annotations

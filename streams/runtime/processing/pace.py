@@ -1,8 +1,8 @@
 """Limits how long a stream thread processes records before it does what else is due: a commit, a poll, a stop.
 
 The clock is read between records, as often as keeps that cheap: every few dozen records of a fast topology, and after
-each record of a slow one (docs/decisions/commits-and-transactions.md, "The clock is read between records as often as
-their time allows").
+each record of a slow one (docs/decisions/commits-and-transactions.md, "The thread checks the clock between short runs
+of records").
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The timestamp of a record of such a changelog is never earlier than the window that it holds, if an aggregation over
 time windows or sliding windows, or a deduplication, writes it. So the first record at or after the time from which on
-the store keeps rows has all rows that are kept behind it (docs/decisions/changelogs-and-restore.md, "A restore starts
-where the retention of a window store does").
+the store keeps rows has all rows that are kept behind it (docs/decisions/changelogs-and-restore.md, "A restore of a
+window store skips expired records").
 """
 
 from __future__ import annotations

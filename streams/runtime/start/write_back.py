@@ -2,8 +2,8 @@
 
 A changelog that was deleted and made again, or truncated, has less than the store that it belongs to. A rebuild from it
 would shrink the store, and the committed offsets say that nothing is processed again. So the store stays as it is, and
-all of it is written into the changelog (docs/decisions/changelogs-and-restore.md, "No rebuild shrinks a store that is
-complete").
+all of it is written into the changelog (docs/decisions/changelogs-and-restore.md, "A complete store is never rebuilt
+from a smaller changelog").
 """
 
 from __future__ import annotations

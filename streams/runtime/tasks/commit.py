@@ -7,11 +7,11 @@ meanwhile asks the group before (b). Then at least once: (d) apply to the engine
 the engines of a task that keeps tables of source topics come after the offsets too
 (docs/decisions/changelogs-and-restore.md, "A store of a source topic is never ahead of the committed offset"). A
 failure at any step leaves everything after it undone, but where the disk is full: what is on the changelogs is
-committed all the same, and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A full
-disk is waited for").
+committed all the same, and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A worker
+with a full disk waits for space").
 
 The offsets to commit are those that the open tasks know (docs/decisions/commits-and-transactions.md, "Every transaction
-asks the group with offsets of open tasks"): they are kept nowhere else.
+sends an offset of an open task"): they are kept nowhere else.
 """
 
 from __future__ import annotations

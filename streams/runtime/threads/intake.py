@@ -26,8 +26,8 @@ from streams.runtime.threads.undelivered import LostOffsets, StalledPartitions
 # A turn costs about a tenth of a millisecond whatever it finds: calls of the clients, a look at the clock, at the tasks
 # and at what is due. At some thousand records a second each would get a turn of its own, and most of the time would go
 # there. So a turn that found few is followed by the next one only after a moment, if some are likely to come meanwhile.
-# Records that come more seldom are processed at once (docs/decisions/commits-and-transactions.md, "Few records gather
-# for a moment before the next turn").
+# Records that come more seldom are processed at once (docs/decisions/commits-and-transactions.md, "A thread with few
+# records waits a moment for more").
 
 LIKELY = 4
 """A moment is worth its while if so many records are likely to come in it, by how many came since the turn before."""

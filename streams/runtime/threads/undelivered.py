@@ -3,8 +3,8 @@
 A position leaves its log when records are deleted, or the log is truncated or replaced. The consumer moves such a
 position to the beginning of the log by itself and reports nothing. A client that reports it stops the partition
 instead, and a member of a group cannot start it again: the removal that this takes would answer a revocation
-(docs/decisions/clients-and-brokers.md, "A position that has left its log is found by the offsets that arrive"). So the
-offsets that arrive are compared with those that should, and what to do is decided here, for each source.
+(docs/decisions/clients-and-brokers.md, "Gaps in fetched offsets reveal deleted records"). So the offsets that arrive
+are compared with those that should, and what to do is decided here, for each source.
 
 A client may also stop a partition for a reason that it does not report. The application then runs, with a lag that does
 not show, so such a partition is named in the log, counted, and makes the worker not ready.

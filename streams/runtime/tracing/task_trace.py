@@ -23,7 +23,7 @@ from streams.runtime.tracing.tracer import Followed, Tracer
 
 HEADER = "streams.trace"
 """The header of followed records in repartition topics, which says what they are followed as. It is taken off where the
-topic is read (docs/decisions/command-line-and-settings.md, "Following a record is free when it is off")."""
+topic is read (docs/decisions/command-line-and-settings.md, "Record traces cost nothing when they are off")."""
 
 
 class _Read:

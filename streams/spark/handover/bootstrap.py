@@ -1,7 +1,7 @@
 """Hands the result of a backfill over to live workers: changelogs first, committed offsets last.
 
-The steps, each of which may be killed and is done again by the next call (docs/decisions/spark.md, "A handover notes
-its begin in the offsets and sets them last"):
+The steps, each of which may be killed and is done again by the next call (docs/decisions/spark.md, "A handover marks
+the offsets first and sets them last"):
 
 1. Everything is checked: the application does not run, the backfill fits the topology and its topics, the cut is in
    their logs, and there is no state of the application, unless that may be overwritten.

@@ -1,8 +1,8 @@
 """Values of columns as the objects that serdes write: one conversion for histories and for `write_topic`.
 
 It is the other direction of `streams.spark.rows.columns`: what is read as JSON text is written from that text, and a
-struct is written as the object that it looks like. (docs/decisions/spark.md, "Rows are the objects that they look
-like")
+struct is written as the object that it looks like. (docs/decisions/spark.md, "Structs in DataFrames are written as
+objects")
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A compaction removes a record whose key comes again in what it has looked at. So in a range of offsets a key may be
 missing, though it was there when the range ended: its record was removed because of one behind the range. Both ways out
 of that follow from how far a compaction can have looked, which is never beyond the last stable offset of its time
-(docs/decisions/spark.md, "A table is whole or refused").
+(docs/decisions/spark.md, "An incomplete table is rejected").
 """
 
 from __future__ import annotations

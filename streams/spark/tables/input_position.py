@@ -3,7 +3,7 @@
 Under exactly once, a transaction changes the offsets of a task and its changelogs at once. Readers see it happen one
 after the other, since each partition gets a marker of its own. So offsets are read before and after the end of a
 changelog, and between the two it is waited until no transaction that may have changed the first ones is still writing
-its markers (docs/decisions/spark.md, "The position of a table is of the commit that the table is of").
+its markers (docs/decisions/spark.md, "The position of a read table is exact").
 
 Under at least once there is no such moment while the application works. Where it has nothing to do, there is.
 """

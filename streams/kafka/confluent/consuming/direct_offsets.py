@@ -40,7 +40,7 @@ class DirectOffsets:
     """Reads and commits a group's offsets over a connection of its own, until a broker turns out to be too old.
 
     librdkafka sends both on the connection on which it asks to join, where they wait for each rebalance
-    (docs/decisions/clients-and-brokers.md, "Commits and committed offsets go over a connection of their own").
+    (docs/decisions/clients-and-brokers.md, "Offset commits and reads use a separate connection").
 
     :param settings: of the consumer, under librdkafka's names.
     """
