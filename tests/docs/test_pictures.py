@@ -7,13 +7,16 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tools.timelines.drawing import COLOURS, FONT, WIDTH, draw
+from tools.timelines.drawing import draw
 from tools.timelines.picture import Dot, DotKind, Lane, LaneKind, Picture, Span
-from tools.timelines.pictures import FOLDER, SCENES, pictures
+from tools.timelines.pictures import FOLDER, SCENES, STRIPS, pictures
+from tools.timelines.sheet import COLOURS, FONT, MARGIN, WIDTH
+from tools.timelines.strip import Chip, ChipKind, Panel, Strip, draw_strip
 from tools.timelines.svg import text_width
 
 TITLE = 18
 """The size of a title in pixels, with what bold letters take besides."""
+PICTURE = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -30,11 +33,13 @@ def test_the_pictures_are_drawn_by_the_command(drawn: dict[str, str]) -> None:
 
 
 def test_each_picture_is_shown_on_a_page() -> None:
+    """With a text for readers who do not see it."""
     text = "".join(page.read_text() for page in FOLDER.parent.glob("*.md"))
-    assert [name for name in SCENES if f"(pictures/{name}.svg)" not in text] == []
+    shown = {name for words, name in PICTURE.findall(text) if len(words.split()) > 5}
+    assert [name for name in (*SCENES, *STRIPS) if name not in shown] == []
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", [*SCENES, *STRIPS])
 def test_a_picture_is_described_and_nothing_is_outside_of_it(name: str, drawn: dict[str, str]) -> None:
     root = ElementTree.fromstring(drawn[name])
     assert root.get("role") == "img"
@@ -42,7 +47,7 @@ def test_a_picture_is_described_and_nothing_is_outside_of_it(name: str, drawn: d
         assert (root.findtext(f"{SVG}{part}") or "").strip()
     height = int(root.get("height") or 0)
     for element in root.iter(f"{SVG}text"):
-        words, x, y = element.text or "", float(element.get("x", "")), float(element.get("y", ""))
+        words, x, y = " ".join(element.itertext()).strip(), float(element.get("x", "")), float(element.get("y", ""))
         width = text_width(words, TITLE if element.get("class") == "title" else FONT)
         start = x - {"middle": width / 2, "end": width}.get(element.get("text-anchor", ""), 0)
         assert start >= 0, words
@@ -69,6 +74,41 @@ def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_the_chips_of_a_strip_hold_their_texts_and_do_not_overlap(name: str, drawn: dict[str, str]) -> None:
+    root = ElementTree.fromstring(drawn[name])
+    chips = [rect for rect in root.iter(f"{SVG}rect") if rect.get("rx") == "4"]
+    assert len(chips) > 5
+    places = [tuple(float(rect.get(part, "")) for part in ("x", "y", "width", "height")) for rect in chips]
+    for number, (x, y, width, height) in enumerate(places):
+        assert MARGIN <= x <= x + width <= WIDTH - MARGIN
+        for other_x, other_y, other_width, other_height in places[:number]:
+            apart = x >= other_x + other_width or other_x >= x + width
+            assert apart or y >= other_y + other_height or other_y >= y + height
+    written = [text for text in root.iter(f"{SVG}text") if text.find(f"{SVG}tspan") is not None]
+    assert len(written) == len(chips)
+    for text, (x, _, width, _) in zip(written, places, strict=True):
+        needed = text_width("".join(text.itertext()).replace("\n", ""), FONT)
+        assert needed < width
+        assert float(text.get("x", "")) == pytest.approx(x + width / 2, abs=1)
+
+
+def test_a_strip_shows_what_happens_to_each_record() -> None:
+    rows = (((Chip("ann", "1"),), "dropped"), ((Chip("bob", None),), (Chip("bob", "2 < 3", ChipKind.RESULT, "late"),)))
+    strip = Strip("A title", (Panel("filter", "some", ("record", "result"), rows),))
+    assert strip.description == (
+        "filter, some: record ann: 1, result dropped; record bob: null, result bob: 2 < 3 (late)."
+    )
+    found = draw_strip(strip)
+    assert re.findall(r'<rect class="(\w+)" x="\d+" y="(\d+)"', found)[:3] == [
+        ("record", "116"),
+        ("deletion", "147"),
+        ("result", "147"),
+    ]
+    assert "2 &lt; 3" in found
+    assert "in a store" not in found, "the legend has only kinds that the strip shows"
 
 
 def test_things_lie_where_their_times_are() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from string import Template
-from xml.sax.saxutils import escape
 
-from tools.timelines.drawing import COLOURS
+from tools.timelines.sheet import WIDTH, sheet
 from tools.timelines.svg import element, text
 
-__all__ = ["FONT", "WIDTH", "crash_picture", "draw_terminal", "width_of"]
+__all__ = ["FONT", "crash_picture", "draw_terminal", "width_of"]
 
-WIDTH = 840
 FONT = 12.5
 CHARACTER = 7.6
 """The width of a character of most monospaced fonts of that size, a little more than it is."""
@@ -60,32 +58,17 @@ def draw_terminal(title: str, description: str, command: str, shown: str) -> str
     lines = [f"$ {command}", "", *shown.rstrip("\n").splitlines()]
     height = BAR + LINE * len(lines) + 26
     body = [part for number, line in enumerate(lines) for part in _line(line, BAR + 26 + LINE * number)]
-    return element(
-        "svg",
-        element("title", escape(title), id="title"),
-        element("desc", escape(description), id="desc"),
-        element("style", _style()),
+    frame = [
         element("rect", class_="window", x=1, y=1, width=WIDTH - 2, height=height - 2, rx=8),
         element("line", class_="rule", x1=1, y1=BAR, x2=WIDTH - 1, y2=BAR),
         text(WIDTH / 2, 23, title, "title"),
-        *body,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {height}",
-        width=WIDTH,
-        height=height,
-        role="img",
-        aria_labelledby="title desc",
-    )
+    ]
+    return sheet(title, description, height, [*frame, *body], FONTS, PAINT)
 
 
 def width_of(line: str) -> float:
     """Returns about how far a line reaches, in the units of the picture."""
     return LEFT + CHARACTER * len(line)
-
-
-def _style() -> str:
-    light, dark = (PAINT.substitute({name: pair[side] for name, pair in COLOURS.items()}) for side in (0, 1))
-    return f"{FONTS}{light.lstrip()}@media (prefers-color-scheme: dark) {{{dark}}}\n"
 
 
 def _line(line: str, y: int) -> Iterator[str]:

@@ -7,37 +7,19 @@ from string import Template
 
 from tools.timelines.picture import Dot, DotKind, Lane, LaneKind, Picture, Span, SpanKind
 from tools.timelines.play import SECOND
+from tools.timelines.sheet import FONT, MARGIN, WIDTH, paper, sheet
 from tools.timelines.svg import element, text, text_width
 
 __all__ = ["draw"]
 
-WIDTH = 840
 LEFT = 150
 """Where the axis begins; labels of lanes are left of it."""
-MARGIN = 20
 TOP = 64
-FONT = 13
 RADIUS = 10
 ROW = 24
 """The height of a line of results, and of a span."""
 CLASSES = {DotKind.RECORD: "record", DotKind.LATE: "late", DotKind.RESULT: "result", DotKind.TIMED_RESULT: "result"}
 """The class of a dot in the style."""
-
-COLOURS = {
-    "paper": ("#ffffff", "#0d1117"),
-    "ink": ("#1f2328", "#e6edf3"),
-    "faint": ("#59636e", "#9da7b1"),
-    "line": ("#d1d9e0", "#3d444d"),
-    "window": ("#d6e7f8", "#173a5e"),
-    "window_edge": ("#1f6fb5", "#6cb6ff"),
-    "grace": ("#f7ebc8", "#4a3a10"),
-    "grace_edge": ("#9a6700", "#d4a72c"),
-    "version": ("#dcefe0", "#1c4428"),
-    "version_edge": ("#1a7f37", "#56d364"),
-    "dot": ("#1f5f9e", "#1f6fb5"),
-    "bad": ("#b3261e", "#ff8b82"),
-}
-"""Each colour on a light and on a dark ground."""
 
 FONTS = """
 text { font-family: sans-serif; font-size: 13px }
@@ -69,27 +51,8 @@ text { fill: $ink }
 def draw(picture: Picture) -> str:
     """Returns the SVG of a picture; the same bytes each time."""
     drawing = _Drawing(picture)
-    body = [*drawing.head(), *drawing.body()]
-    return element(
-        "svg",
-        element("title", picture.title, id="title"),
-        element("desc", picture.description, id="desc"),
-        element("style", _style()),
-        element("rect", class_="paper", width=WIDTH, height=drawing.height),
-        *body,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {drawing.height}",
-        width=WIDTH,
-        height=drawing.height,
-        role="img",
-        aria_labelledby="title desc",
-    )
-
-
-def _style() -> str:
-    """Returns the style: plain colours, since not every viewer knows variables, and others where the ground is dark."""
-    light, dark = (PAINT.substitute({name: pair[side] for name, pair in COLOURS.items()}) for side in (0, 1))
-    return f"{FONTS}{light.lstrip()}@media (prefers-color-scheme: dark) {{{dark}}}\n"
+    body = [paper(drawing.height), *drawing.head(), *drawing.body()]
+    return sheet(picture.title, picture.description, drawing.height, body, FONTS, PAINT)
 
 
 class _Drawing:

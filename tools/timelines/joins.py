@@ -6,14 +6,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from streams import Joined, JoinWindows, KStream, KTable, Materialized, Stores, StreamJoined, StreamsBuilder
+from tools.timelines.operators import results, steps
 from tools.timelines.picture import Dot, DotKind, Lane, LaneKind, Picture, Span, SpanKind
 from tools.timelines.play import SECOND, Play, Step, seconds
+from tools.timelines.strip import Cell, Chip, ChipKind, Panel, Strip
 
-__all__ = ["stream_table", "streams_left", "table_versions", "table_with_grace", "tables_left"]
+__all__ = [
+    "foreign_key",
+    "global_table",
+    "stream_table",
+    "streams_left",
+    "table_versions",
+    "table_with_grace",
+    "tables_left",
+]
 
 HISTORY_MS = 600 * SECOND
 ORDERS, PAYMENTS, PRICES = "orders", "payments", "prices"
 NAMES, CITIES = "names", "cities"
+CUSTOMERS, COUNTRIES = "customers", "countries"
 
 
 def streams_left() -> Picture:
@@ -91,6 +102,71 @@ def table_versions() -> Picture:
     lanes = [_records(PRICES, play.steps), versions, _records(ORDERS, play.steps)]
     title = "A stream joined with a versioned table: the row as it was at the record's time"
     return _with_results(title, play, lanes, extra_ms=15 * SECOND)
+
+
+def foreign_key() -> Strip:
+    """Draws joins by foreign key: a change of either side changes every row of the result that it has a part in."""
+    panels = (
+        _by_foreign_key("foreign_key_join", "an order names its customer"),
+        _by_foreign_key("foreign_key_left_join", "keeps orders without a customer"),
+    )
+    return Strip("Joins of two tables by foreign key", panels)
+
+
+def _by_foreign_key(name: str, about: str) -> Panel:
+    builder = StreamsBuilder()
+    orders: KTable[str, str] = builder.table(ORDERS)
+    customers: KTable[str, str] = builder.table(CUSTOMERS)
+    shown: KTable[str, str] = getattr(orders, name)(
+        customers, lambda order: order.split()[1], lambda order, who: f"{order.split()[0]}, {who}", joined="shown"
+    )
+    shown.to_stream().to("out")
+    changes = (
+        (ORDERS, "1", "tea ann"),
+        (CUSTOMERS, "ann", "Ann"),
+        (ORDERS, "2", "oil ann"),
+        (CUSTOMERS, "ann", "Anna"),
+        (ORDERS, "1", None),
+    )
+    rows = []
+    for step in steps(builder, changes):
+        record: Cell = (Chip(step.key, step.value),)
+        sides = (record, ()) if step.topic == ORDERS else ((), record)
+        rows.append((*sides, results(step, "no partner yet")))
+    return Panel(name, about, (ORDERS, CUSTOMERS, "result"), tuple(rows))
+
+
+def global_table() -> Strip:
+    """Draws a join with a global table: a function selects the key of the row, and only orders have results."""
+    builder = StreamsBuilder()
+    asked: list[str] = []
+
+    def country(_: str, order: str) -> str:
+        asked.append(order.split()[1])
+        return asked[-1]
+
+    orders: KStream[str, str] = builder.stream(ORDERS)
+    countries = builder.global_table(COUNTRIES)
+    orders.join(countries, lambda order, name: f"{order.split()[0]} to {name}", key_selector=country).to("out")
+    records = (
+        (COUNTRIES, "NO", "Norway"),
+        (ORDERS, "1", "tea NO"),
+        (ORDERS, "2", "oil IT"),
+        (COUNTRIES, "IT", "Italy"),
+    )
+    known: dict[str, str] = {}
+    rows: list[tuple[Cell, ...]] = []
+    for step in steps(builder, records):
+        if step.topic == COUNTRIES:
+            known[step.key] = step.value
+            rows.append(((), (), (Chip(step.key, step.value),), results(step, "no result")))
+            continue
+        key = asked.pop(0)
+        row: Cell = (Chip(key, known[key], ChipKind.ROW),) if key in known else "none"
+        rows.append(((Chip(step.key, step.value),), key, row, results(step)))
+    columns = (ORDERS, "selected key", COUNTRIES, "result")
+    panel = Panel("join with key_selector", "the value of an order names its country", columns, tuple(rows))
+    return Strip("A stream joined with a global table", (panel,))
 
 
 def _with_results(title: str, play: Play, lanes: list[Lane], *, extra_ms: int) -> Picture:

@@ -24,7 +24,7 @@ class Step:
     number: int
     topic: str
     key: str
-    value: str
+    value: Any
     time: int
     results: tuple[TestRecord, ...]
     dropped: bool
@@ -44,7 +44,7 @@ class Play:
         self._out = self.driver.create_output_topic("out", key_serde, value_serde)
         self.steps: list[Step] = []
 
-    def pipe(self, topic: str, records: Iterable[tuple[int, str]], key: str = "k") -> None:
+    def pipe(self, topic: str, records: Iterable[tuple[int, Any]], key: str = "k") -> None:
         """Pipes records of one key, each a time in seconds and a value."""
         for time_s, value in records:
             before = self.driver.metrics()[DROPPED]
