@@ -10,6 +10,7 @@ import pytest
 from tools.public_names import public_names
 from tools.site.build import build
 from tools.site.check import problems_of
+from tools.site.guides import GUIDES
 from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, DOCS, NAVIGATION, ROOT, pages
 from tools.site.redirects import REDIRECTS, write_redirects
 from tools.site.reference import REFERENCE, pages_of, shown
@@ -194,3 +195,20 @@ def test_pages_that_the_search_puts_behind_others_exist() -> None:
     assert "CHANGELOG" in named
     assert named <= {page.relative_to(ROOT).with_suffix("").as_posix() for page in pages()}
     assert f'"docs/{DECISIONS.name}/"' in scorer
+
+
+def test_guides_link_to_the_reference_and_back(staged: Path) -> None:
+    """Below the first paragraph of a guide, and on the page of the class, or of the class that has the member."""
+    sections = dict(NAVIGATION)
+    assert {*sections["Write"], *sections["State"], "docs/testing.md"} <= GUIDES.keys()
+    known, classes = shown().keys(), {path.stem for path in (staged / "reference").glob("*.rst")}
+    for page, names in GUIDES.items():
+        assert [name for name in names if name not in known] == [], page
+        line = (staged / page).read_text().split("\n\n")[2]
+        assert re.findall(r"\{py:obj\}`~([\w.]+)`", line) == list(names), page
+        link = f"</{page.removesuffix('.md')}>`"
+        for name in names:
+            home = next((one for one in (name, name.rpartition(".")[0]) if one in classes), None)
+            assert home is None or link in (staged / "reference" / f"{home}.rst").read_text(), (page, name)
+    functions = (staged / "reference" / "serdes.rst").read_text()
+    assert "serde_of\n--------\n\nGuide: :doc:`Serdes </docs/serdes>`.\n" in functions

@@ -14,6 +14,7 @@ from typing import Any
 
 import streams
 from tools.public_names import members
+from tools.site.guides import guides_of
 
 ERRORS = "processor_api.errors"
 ABOUT_EXAMPLES = (
@@ -134,7 +135,7 @@ def pages_of(page: str, group: Group) -> dict[str, str]:
         lines.append(f"* :doc:`{name} <{group.module}.{name}>`: {summary(getattr(import_module(group.module), name))}")
     lines.append("")
     for name in others:
-        lines += [name, "-" * len(name), "", *directive(group.module, name)]
+        lines += [name, "-" * len(name), "", *guides_of(f"{group.module}.{name}"), *directive(group.module, name)]
     found = {page: "\n".join(lines) + "\n"}
     return found | {f"{group.module}.{name}": class_page(page, group, name) for name in classes}
 
@@ -144,7 +145,7 @@ def class_page(page: str, group: Group, name: str) -> str:
     kind = getattr(import_module(group.module), name)
     own, _ = own_members(group.module, kind)
     where = f"``from {group.module} import {name}``; one of :doc:`{group.title} <{page}>`."
-    lines = [":orphan:", "", name, "=" * len(name), "", where, ""]
+    lines = [":orphan:", "", name, "=" * len(name), "", where, "", *guides_of(f"{group.module}.{name}")]
     if any(" -> " in (inspect.getdoc(getattr(kind, member, None)) or "") for member in own):
         lines += [ABOUT_EXAMPLES, ""]
     if len(own) > MANY:

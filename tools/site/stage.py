@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from tools.package_metadata import CODE, LINK
+from tools.site.guides import with_api_line
 from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, NAVIGATION, ROOT, pages
 from tools.site.reference import REFERENCE, write_reference
 
@@ -36,7 +37,8 @@ def staged(page: Path) -> Path:
 
 
 def page_text(page: Path, folder: Path) -> str:
-    parts = CODE.split(page.read_text(encoding="utf-8"))
+    name = page.relative_to(ROOT).as_posix()
+    parts = CODE.split(with_api_line(name, page.read_text(encoding="utf-8")))
     parts[::2] = [LINK.sub(lambda found: link(found, page, folder), part) for part in parts[::2]]
     text = "".join(parts)
     if page == ROOT / "README.md":
