@@ -205,10 +205,11 @@ def test_guides_link_to_the_reference_and_back(staged: Path) -> None:
     for page, names in GUIDES.items():
         assert [name for name in names if name not in known] == [], page
         line = (staged / page).read_text().split("\n\n")[2]
-        assert re.findall(r"\{py:obj\}`~([\w.]+)`", line) == list(names), page
+        assert re.findall(r"\{py:obj\}`[\w.]+ <([\w.]+)>`", line) == list(names), page
         link = f"</{page.removesuffix('.md')}>`"
         for name in names:
             home = next((one for one in (name, name.rpartition(".")[0]) if one in classes), None)
             assert home is None or link in (staged / "reference" / f"{home}.rst").read_text(), (page, name)
+    assert "{py:obj}`KTable.join <streams.KTable.join>`" in (staged / "docs" / "joins.md").read_text()
     functions = (staged / "reference" / "serdes.rst").read_text()
     assert "serde_of\n--------\n\nGuide: :doc:`Serdes </docs/serdes>`.\n" in functions

@@ -130,7 +130,13 @@ GUIDES: dict[str, tuple[str, ...]] = {
 
 def api_line(page: str) -> str:
     """Returns the line of a guide that links to its names, in Markdown with roles of Sphinx."""
-    return "API: " + ", ".join(f"{{py:obj}}`~{name}`" for name in GUIDES[page]) + "."
+    return "API: " + ", ".join(f"{{py:obj}}`{_label(name)} <{name}>`" for name in GUIDES[page]) + "."
+
+
+def _label(name: str) -> str:
+    """Returns the name without its module, and a member with its class."""
+    parts = name.split(".")
+    return ".".join(parts[-2:] if parts[-2][0].isupper() else parts[-1:])
 
 
 def with_api_line(page: str, text: str) -> str:
