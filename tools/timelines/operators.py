@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from streams import (
 from tools.timelines.play import Play, Step
 from tools.timelines.strip import Cell, Chip, ChipKind, Panel, Strip
 
-__all__ = ["aggregations", "processor", "results", "single_records", "steps", "whole_streams"]
+__all__ = ["aggregations", "deduplicated", "processor", "results", "single_records", "steps", "whole_streams"]
 
 ORDERS = "orders"
 Records = Sequence[tuple[str, str, str | None]]
@@ -163,6 +164,21 @@ def _to() -> Panel:
             found = driver.create_output_topic(topic, "string", "string").read_record()
             rows.append(((Chip(key, value),), (Chip(found.key, found.value, ChipKind.RESULT, topic),)))
     return Panel("to", "a function names the topic", ("record", "topic"), tuple(rows))
+
+
+def deduplicated() -> Strip:
+    """Draws a deduplication: it keeps the first record of each key within an hour."""
+    builder = StreamsBuilder()
+    payments: KStream[str, str] = builder.stream("payments")
+    payments.deduplicate(within=timedelta(hours=1), materialized="seen").to("out")
+    rows = []
+    with Play(builder) as play:
+        for minute, key in ((0, "p1"), (5, "p2"), (6, "p1"), (70, "p1")):
+            play.pipe("payments", [(60 * minute, f"at minute {minute}")], key)
+        for step in play.steps:
+            rows.append(((Chip(step.key, step.value),), results(step, "a duplicate, dropped")))
+    about = "keeps the first record of each key within an hour"
+    return Strip("Deduplication by key", (Panel("deduplicate", about, IN_OUT, tuple(rows)),))
 
 
 def aggregations() -> Strip:

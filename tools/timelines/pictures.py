@@ -33,6 +33,7 @@ STRIPS = {
     "operators-on-records": operators.single_records,
     "operators-on-streams": operators.whole_streams,
     "operators-on-tables": tables.operators,
+    "deduplicate": operators.deduplicated,
     "aggregate-stream": operators.aggregations,
     "aggregate-table": tables.regrouped,
     "join-foreign-key": joins.foreign_key,
