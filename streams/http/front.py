@@ -17,13 +17,14 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from processor_api.clock import Clock, SystemClock
 from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
+from streams.http.connections.connections import BACKLOG
+from streams.http.connections.pace import Pace
 from streams.http.options import BEHIND
 from streams.http.peers import Peer, Silent
 from streams.http.responses import RETRY_AFTER, HttpRefusal, json_answer, later
-from streams.http.server import BACKLOG, HttpAnswers, HttpPort, HttpServer
+from streams.http.server import HttpAnswers, HttpPort, HttpServer
 from streams.threads import SYSTEM_THREADS
 
 CONNECT_S = 2.0
@@ -44,18 +45,18 @@ class Front:
     :raises StreamsError: if the port cannot be listened on.
     """
 
-    def __init__(self, config: StreamsConfig, workers: int, clock: Clock | None = None) -> None:
+    def __init__(self, config: StreamsConfig, workers: int) -> None:
         self._port = HttpPort(config, capacity=CAPACITY)
         self._listeners = [socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) for _ in range(workers)]
         self._pages = FrontPages([listener.getsockname()[1] for listener in self._listeners])
         self._server: HttpServer | None = None
-        self._clock = clock or SystemClock()
 
     def start(self) -> None:
         """Answers from now on."""
         pages = self._pages
-        answers = HttpAnswers(routes=pages.routes(), afterwards=pages.close)
-        self._server = self._port.serve(answers, self._clock, SYSTEM_THREADS)
+        pace = Pace(self._port.options.cpu_share)
+        answers = HttpAnswers(routes=pages.routes(), pace=pace, afterwards=pages.close)
+        self._server = self._port.serve(answers, SYSTEM_THREADS)
 
     def descriptor(self, number: int) -> int:
         """Returns the descriptor of a worker's socket, which it inherits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from processor_api.errors import StoreError, UnreachableError
 from processor_api.texts import plain_str
+from streams.http.connections.pace import Pace
 from streams.http.reads import After, Read, Terms
 from streams.http.responses import HttpRefusal, ServedApplication, later, outage_of
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
@@ -20,6 +20,8 @@ PAGE_ROWS = 500
 """Rows that are read of one moment of a store; a longer answer shows several moments."""
 PAGE_BYTES = 1 << 20
 """The bytes of rows after which a page ends, however many rows it has."""
+MOST_KEYS_BYTES = 64 << 20
+"""The bytes of rows that a request for several keys gives."""
 CHUNK_ROWS = 100
 """Rows that are read before other requests have their turn."""
 
@@ -59,9 +61,10 @@ class Asked:
 class LocalReads:
     """Reads the partitions of stores that this worker has."""
 
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries]) -> None:
+    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], pace: Pace) -> None:
         self._application = application
         self._queries = queries
+        self._pace = pace
 
     async def page(self, asked: Asked, partition: int | None, after: After | None, limit: int, most: int) -> Page:
         """Reads some rows of a partition; other requests have their turns meanwhile.
@@ -80,7 +83,7 @@ class LocalReads:
             with store.view(level) as view:
                 found = read.rows(view.store, after)
                 try:
-                    lines, last = await _lines(read, found, partition or 0, limit, most)
+                    lines, last = await self._lines(read, found, partition or 0, limit, most)
                     more = not read.single and bool(lines) and next(found, None) is not None
                 finally:
                     close = getattr(found, "close", None)
@@ -117,26 +120,25 @@ class LocalReads:
                     partition=partition,
                 )
 
+    async def _lines(self, read: Read, found: Any, partition: int, limit: int, most: int) -> tuple[list[str], Any]:
+        """Returns rows as lines of JSON until there are enough, and the last of the rows."""
+        lines: list[str] = []
+        last, size, end = None, 0, f',"partition":{partition}}}'
+        while True:
+            before = len(lines)
+            for one in islice(found, min(CHUNK_ROWS, limit - before)):
+                last, line = one, read.row(one)[:-1] + end
+                lines.append(line)
+                size += len(line)
+                if size >= most:
+                    return lines, last
+            if len(lines) == limit or len(lines) - before < CHUNK_ROWS:
+                return lines, last
+            await self._pace.turn()
+
 
 def json_of_position(position: Position) -> dict[str, dict[str, int]]:
     return {
         topic: {str(one): offset for one, offset in sorted(found.items())}
         for topic, found in sorted(position.offsets.items())
     }
-
-
-async def _lines(read: Read, found: Any, partition: int, limit: int, most: int) -> tuple[list[str], Any]:
-    """Returns rows as lines of JSON until there are enough, and the last of the rows."""
-    lines: list[str] = []
-    last, size, end = None, 0, f',"partition":{partition}}}'
-    while True:
-        before = len(lines)
-        for one in islice(found, min(CHUNK_ROWS, limit - before)):
-            last, line = one, read.row(one)[:-1] + end
-            lines.append(line)
-            size += len(line)
-            if size >= most:
-                return lines, last
-        if len(lines) == limit or len(lines) - before < CHUNK_ROWS:
-            return lines, last
-        await asyncio.sleep(0)

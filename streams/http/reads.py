@@ -367,6 +367,15 @@ class _Chosen(Iterator[Any]):
         self._rows.close()
 
 
+class _While(_Chosen):
+    """Ends before the first row that is not meant."""
+
+    def __next__(self) -> Any:
+        if not self._is_shown(row := next(self._rows)):
+            raise StopIteration
+        return row
+
+
 def _behind(rows: Any, serdes: StoreSerdes, after: After | None) -> Any:
     if after is None or after.place is None:
         return rows
@@ -379,12 +388,13 @@ def _prefix(serdes: StoreSerdes, query: Query) -> Read:
     as_of = _as_of(serdes, query)
 
     def rows(store: Any, after: After | None) -> Any:
-        found = store.prefix_scan(prefix) if as_of is None else store.prefix_scan(prefix, None, as_of)
         if after is None or after.place is None:
-            return found
-        place = after.place
-        return _Chosen(found, lambda pair: serdes.write_key(pair[0]) > place)
+            return store.prefix_scan(prefix) if as_of is None else store.prefix_scan(prefix, None, as_of)
+        low, _ = _continued(serdes, after.place, None, None, descending=False)
+        found = store.range(low, None) if as_of is None else store.range(low, None, as_of)
+        return _behind(_While(found, lambda pair: serdes.write_key(pair[0]).startswith(begin)), serdes, after)
 
+    begin = serdes.write_key(prefix)
     return Read(rows=rows, row=serdes.pair_row, place=lambda pair: serdes.write_key(pair[0]))
 
 

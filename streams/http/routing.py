@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -14,14 +14,19 @@ import aiohttp
 from processor_api.errors import StreamsError
 from processor_api.serde import Serde
 from processor_api.texts import cut, kind_and_text
+from streams.http.credentials import Credentials
+from streams.http.local_reads import MOST_KEYS_BYTES
 from streams.http.options import HttpOptions
 from streams.http.peers import Peer, Silent
+from streams.http.proofs import ANSWERS, ASKS, PEER, PEER_PATH, TICKET_S, USES, code, is_same, new_nonce
 from streams.http.responses import HttpRefusal, later
 from streams.queries.owners import Owners
 from streams.threads import Threads
 
 CONNECT_S = 2.0
 ANSWER_S = 10.0
+MOST_ANSWER_BYTES = MOST_KEYS_BYTES + (1 << 20)
+"""The longest answer of another worker that is read: that about several keys, with its last line."""
 MOST_AGE_S = 30.0
 """A map of owners that is older is asked for again; a younger one is tried first, since each owner checks that it is
 the owner."""
@@ -29,6 +34,60 @@ the owner."""
 
 class Unreachable(Exception):
     """The worker that was asked does not answer, or does not own the partition any more: another may."""
+
+
+Ask = Callable[..., Awaitable[tuple[int, bytes]]]
+"""``(endpoint, method, path, headers, params=)`` to the status and the body of an answer."""
+
+
+class Tickets:
+    """Gets tickets of other workers, which show before that they have the token of this one."""
+
+    def __init__(self, credentials: Credentials, ask: Ask) -> None:
+        self._credentials = credentials
+        self._ask = ask
+        self._headers: dict[str, tuple[float, Mapping[str, str]]] = {}
+        """Those for each address, with the time until which they are used."""
+
+    async def headers(self, endpoint: str, *, renew: bool) -> Mapping[str, str]:
+        """Returns the headers of a request to an address; none without a token.
+
+        :param renew: asks for another ticket.
+        :raises Unreachable: if what is at the address does not show that it has the token.
+        """
+        if not self._credentials.tokens:
+            return {}
+        now = asyncio.get_running_loop().time()
+        until, found = self._headers.get(endpoint, (now, None))
+        if found is not None and now < until and not renew:
+            return found
+        ticket, made = await self._new(endpoint)
+        found = {"Authorization": f"{PEER} {ticket} {made}"}
+        self._headers[endpoint] = now + TICKET_S / 2, found
+        return found
+
+    def forget(self, endpoint: str) -> None:
+        """Forgets the ticket for an address."""
+        self._headers.pop(endpoint, None)
+
+    async def _new(self, endpoint: str) -> tuple[str, str]:
+        why = "it does not take the token of this worker"
+        for token in self._credentials.tokens:
+            nonce = new_nonce()
+            query = {"nonce": nonce, "code": code(token, ASKS, endpoint, nonce)}
+            status, body = await self._ask(endpoint, "GET", PEER_PATH, {}, params=query)
+            if status == 401:
+                continue
+            try:
+                found = json.loads(body)
+                ticket, shown = str(found["ticket"]), str(found["code"])
+            except (ValueError, LookupError, TypeError, RecursionError):
+                ticket = shown = ""
+            is_header = ticket.isascii() and ticket.isprintable() and " " not in ticket
+            if is_header and is_same(shown, code(token, ANSWERS, endpoint, nonce, ticket)):
+                return ticket, code(token, USES, endpoint, ticket)
+            why = "it does not show that it has the token"
+        raise Unreachable(f"worker {endpoint} is not asked: {why} (http.token.file)")
 
 
 class Router:
@@ -43,6 +102,7 @@ class Router:
         self._helper = threads.helper("http-owners")
         self._session: aiohttp.ClientSession | None = None
         self._asking: asyncio.Future[Any] | None = None
+        self._tickets = Tickets(options.credentials, self._asked_for)
 
     async def close(self) -> None:
         """Closes connections, and ends the thread."""
@@ -118,19 +178,36 @@ class Router:
         :raises Unreachable: if another worker may have the partition.
         :raises HttpRefusal: if the worker refuses the request.
         """
-        url = f"{self._scheme}://{address_of(endpoint)}/stores/{quote(store, safe='')}/{operation}"
+        path = f"/stores/{quote(store, safe='')}/{operation}"
         method = "GET" if body is None else "POST"
         try:
-            async with (
-                self._peer(endpoint).asked(),
-                self._opened().request(method, url, params=dict(query), json=body) as response,
-            ):
-                found = response.status, await response.read()
+            async with self._peer(endpoint).asked():
+                for is_renewed in (False, True):
+                    headers = await self._tickets.headers(endpoint, renew=is_renewed)
+                    found = await self._asked_for(endpoint, method, path, headers, params=dict(query), json=body)
+                    if found[0] != 401 or is_renewed or not headers:
+                        break
         except Silent as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"worker {endpoint} does not answer: {kind_and_text(error)}") from error
         return _lines(*found, endpoint)
+
+    async def _asked_for(
+        self, endpoint: str, method: str, path: str, headers: Mapping[str, str], **more: Any
+    ) -> tuple[int, bytes]:
+        """Returns the status and the body of an answer.
+
+        :raises Unreachable: if it is longer than any answer is.
+        """
+        url, parts, size = f"{self._scheme}://{address_of(endpoint)}{path}", list[bytes](), 0
+        async with self._opened().request(method, url, headers=headers, allow_redirects=False, **more) as response:
+            async for part in response.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > MOST_ANSWER_BYTES:
+                    raise Unreachable(f"worker {endpoint} answers with more than {MOST_ANSWER_BYTES >> 20} MiB")
+            return response.status, b"".join(parts)
 
     def _peer(self, endpoint: str) -> Peer:
         found = self._peers.get(endpoint)
@@ -138,21 +215,20 @@ class Router:
             url = f"{self._scheme}://{address_of(endpoint)}/live"
 
             async def lives() -> None:
-                async with self._opened().get(url):
+                async with self._opened().get(url, allow_redirects=False):
                     pass
 
             for gone in self._peers.keys() - set(self._owners.known.endpoints.values()):
                 if not self._peers[gone].is_busy:
                     del self._peers[gone]
+                    self._tickets.forget(gone)
             found = self._peers[endpoint] = Peer(endpoint, lives)
         return found
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            headers = {} if self._options.token is None else {"Authorization": f"Bearer {self._options.token}"}
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._trusted()),  # each peer has its bound
-                headers=headers,
                 timeout=aiohttp.ClientTimeout(total=ANSWER_S, connect=CONNECT_S),
             )
         return self._session
@@ -162,8 +238,8 @@ class Router:
         if self._options.tls is None:
             return True
         context = ssl.create_default_context()
-        if self._options.certificate is not None:
-            context.load_verify_locations(self._options.certificate)
+        if self._options.credentials.certificate is not None:
+            context.load_verify_locations(self._options.credentials.certificate)
         return context
 
 

@@ -18,7 +18,8 @@ from processor_api.errors import (
 )
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import cut
-from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
+from streams.http.connections.pace import Pace
+from streams.http.local_reads import MOST_KEYS_BYTES, PAGE_BYTES, Asked, LocalReads, Page
 from streams.http.parallel_reads import AT_A_TIME, ParallelReads, Room
 from streams.http.reads import (
     COMMON,
@@ -47,19 +48,19 @@ from streams.queries.queries import Queries
 
 BUFFERED_ROWS = 1000
 """Rows that are kept before an answer begins: until then an error is its status."""
-MOST_KEYS_BYTES = 64 << 20
-"""The bytes of rows that a request for several keys gives."""
 LINES = "application/x-ndjson"
 
 
 class StorePages:
     """Answers reads of the stores of an application."""
 
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], router: Router) -> None:
+    def __init__(
+        self, application: ServedApplication, queries: Callable[[], Queries], router: Router, pace: Pace
+    ) -> None:
         self._application = application
         self._queries = queries
         self._router = router
-        self._local = LocalReads(application, queries)
+        self._local = LocalReads(application, queries, pace)
         self._room = Room()
 
     def routes(self) -> list[web.RouteDef]:

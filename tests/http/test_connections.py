@@ -1,64 +1,76 @@
-"""Connections on which some requests are answered at once, and the others by the framework, in their order."""
+"""Connections of the port: which of them keep their places, and probes that are answered whatever the others do."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-import random
-import re
 import socket
+import ssl
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from http_support.asking import sent
-from processor_api.clock import SystemClock
-from streams.http.connections.gate import Gate, Handler
-from streams.http.connections.protocol import MOST_HEAD_BYTES, AtOnce, HttpConnections
+from streams.http.connections.connections import MOST_CONNECTIONS, MOST_HANDSHAKES, MOST_SPARE
+from streams.http.connections.gate import MOST_REQUESTS
+from streams.http.connections.pace import Pace
+from streams.http.credentials import Credentials
 from streams.http.options import HttpOptions
 from streams.http.server import HttpAnswers, HttpServer
 from waiting import wait_until
 
-TOKEN = "correct-horse-battery-staple"
+TOKEN, OTHER = "correct-horse-battery-staple", "tr0ub4dor-and-3-horses"
+BURNT_S = 0.2
 
 
-class Echo:
-    """Answers reads of stores at once as the route does, but those whose query has an ``x``."""
+class Kit:
+    """The answers of a server: a read, one that waits until the end, one that uses the processor, and long content."""
 
-    answers = 0
-    turns = 0
+    def __init__(self) -> None:
+        self.waiting = 0
 
-    def new_turn(self) -> None:
-        self.turns += 1
+    async def read(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="read")
 
-    def answer(self, store: bytes, query: bytes, body: bytes | None) -> bytes | None:
-        if b"x" in query or b"%" in query or body == b"slow":
-            return None
-        self.answers += 1
-        method, given = ("GET", b"") if body is None else ("POST", body)
-        body = json.dumps([method, store.decode(), query.decode(), given.decode()]).encode()
-        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    async def wait(self, request: web.Request) -> web.StreamResponse:
+        import asyncio
 
+        self.waiting += 1
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.waiting -= 1
+        raise AssertionError
 
-async def echoed(request: web.Request) -> web.StreamResponse:
-    fields = [request.method, request.match_info["store"], request.query_string, (await request.read()).decode()]
-    return web.Response(body=json.dumps(fields).encode())
+    async def burn(self, request: web.Request) -> web.StreamResponse:
+        until = time.thread_time() + BURNT_S
+        while time.thread_time() < until:
+            pass
+        return web.Response(text="burnt")
+
+    async def long(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=bytes(1 << 20))
+
+    def routes(self) -> list[web.RouteDef]:
+        pages = {"/live": self.read, "/ready": self.read, "/metrics": self.read, "/stores": self.read}
+        others = {"/wait": self.wait, "/burn": self.burn, "/page.js": self.long}
+        return [web.get(path, handler) for path, handler in {**pages, **others}.items()]
 
 
 @contextmanager
-def serving(reads: AtOnce | None, **options: Any) -> Iterator[int]:
+def serving(kit: Kit | None = None, *, share: float = 1.0, **options: Any) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     found = HttpOptions(
-        host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), cpu_share=1.0, **options
-    )  # fmt: skip
-    routes = [web.get("/stores/{store}/get", echoed), web.post("/stores/{store}/get", echoed)]
-    server = HttpServer(HttpAnswers(routes=routes, reads=reads), listener, found, SystemClock())
+        host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), **{"answer_s": 60.0, **options}
+    )
+    server = HttpServer(HttpAnswers(routes=(kit or Kit()).routes(), pace=Pace(share)), listener, found)
     server.start()
     try:
         yield port
@@ -66,173 +78,141 @@ def serving(reads: AtOnce | None, **options: Any) -> Iterator[int]:
         server.close()
 
 
-def read(query: str, *headers: str, host: str = "localhost") -> bytes:
-    lines = [f"GET /stores/s/get?{query} HTTP/1.1", f"Host: {host}", *headers, "", ""]
-    return "\r\n".join(lines).encode("latin-1")
+def request(path: str, *headers: str, host: str = "localhost") -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode("latin-1")
 
 
-def post(body: bytes, *headers: str) -> bytes:
-    lines = ["POST /stores/s/get HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
+def status(port: int, path: str, *headers: str, host: str = "localhost") -> int:
+    return int(sent(port, request(path, "Connection: close", *headers, host=host)).split(b" ", 2)[1])
 
 
-def answers(data: bytes) -> list[tuple[int, bytes]]:
-    """The statuses and bodies of some answers, one after the other."""
-    found = []
-    while data:
-        head, _, data = data.partition(b"\r\n\r\n")
-        size = re.search(rb"(?i)content-length: *(\d+)", head)
-        length = 0 if size is None else int(size[1])
-        found.append((int(head.split(b" ", 2)[1]), data[:length]))
-        data = data[length:]
-    return found
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
 
 
-LAST = read("last", "Connection: close")
+def is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1 << 16) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
-def test_answers_come_in_the_order_of_the_requests() -> None:
-    reads = Echo()
-    with serving(reads) as port:
-        one = [
-            read("key=1"),
-            read("key=x"),
-            post(b"slow"),
-            read("key=2"),
-            read("key=%41"),
-            read("key=3"),
-            read("key=4"),
-        ]
-        found = answers(sent(port, b"".join(one * 300) + LAST))
-        wanted = ["key=1", "key=x", "", "key=2", "key=A", "key=3", "key=4"] * 300 + ["last"]
-        assert [json.loads(body)[2] for _, body in found] == wanted
-        assert reads.answers == 4 * 300
+BEARER = f"Authorization: Bearer {TOKEN}"
 
 
-def test_a_read_behind_a_request_of_the_framework_is_answered_at_once_again() -> None:
-    reads = Echo()
-    with serving(reads) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        for number in range(3):
-            for data in (read("key=x"), post(b"slow"), read("key=1")):
-                connection.sendall(data)
-                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-            assert reads.answers == number + 1
+@pytest.fixture(name="token_file")
+def token_file_fixture(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(TOKEN + "\n")
+    return path
 
 
-HEADERS = [
-    "Accept: */*", "User-Agent: me", "accept-encoding: gzip", "X-Other: 1", "Connection: keep-alive", "Cookie: a=b",
-    "Content-Length: 0", "Content-Length: 3", "Transfer-Encoding: chunked", "Expect: 100-continue", "Host: localhost",
-    "Upgrade: h2c", "Connection: close", "Connection: Upgrade", " folded: x", "no colon", "Space : x", "A: \xe9",
-    "Bare: a\rb", "Line: a\nContent-Length: 4", "X: a\n", "Nul: a\x00b", "Host: evil.example", "Long: " + "y" * 9000,
-    "Content-Length: +3", "Content-Length: 3, 3", "content-LENGTH:3", "Trailer: x", "TE: trailers", "X:",
-]  # fmt: skip
+# ------------------------------------------------------------------ probes
 
 
-def a_request(rng: random.Random) -> bytes:
-    if rng.random() < 0.2:
-        return post(
-            rng.choice([b"", b"abc", b"slow", b"GET /stores/s/get?key=7 HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
-            *rng.choices(HEADERS, k=rng.choice([0, 0, 1])),
-        )
-    query = rng.choice(["key=1", "key=2", "key=x", "key=%41", "key=a b", "", "key=#", "key=\x7f", 'key="', "key=\xe9"])
-    count = rng.choice([0, 0, 0, 0, 1, 1, 2])
-    found = read(query, *rng.choices(HEADERS, k=count))
-    if rng.random() < 0.1:
-        at = rng.randrange(len(found))
-        found = found[:at] + bytes([rng.randrange(256)]) + found[at + rng.randrange(2) :]
-    if rng.random() < 0.05:
-        found = found.replace(b"\r\n", b"\n")
-    if rng.random() < 0.05:
-        found = found.replace(b"HTTP/1.1", rng.choice([b"HTTP/1.0", b"HTTP/2.0", b"http/1.1"]))
-    return found
+def probes(port: int) -> set[int]:
+    return {status(port, path) for path in ("/live", "/ready", "/metrics")}
 
 
-class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self, protocol: asyncio.Protocol) -> None:
-        super().__init__()
-        self.protocol = protocol
-        self.written = bytearray()
-        self.closed = False
-        protocol.connection_made(self)
-
-    def write(self, data: Any) -> None:
-        if not self.closed:
-            self.written += data
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
-
-    abort = close
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self.protocol
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
+def test_probes_are_answered_while_readers_hold_all_places() -> None:
+    """They were refused, so that a worker that was well went out of service."""
+    kit = Kit()
+    with serving(kit) as port:
+        held = [connected(port) for _ in range(MOST_REQUESTS)]
+        for one in held:
+            one.sendall(request("/wait"))
+        wait_until("all places are taken", lambda: kit.waiting == MOST_REQUESTS)
+        assert status(port, "/stores") == 503
+        assert probes(port) == {200}
+        for one in held:
+            one.close()
 
 
-async def exchanged(protocol: asyncio.Protocol, parts: list[bytes]) -> list[tuple[int, bytes]]:
-    """The answers to what comes in these pieces; each is dealt with before the next one comes."""
-    wire = Wire(protocol)
-    for part in parts:
-        if wire.closed:
-            break
-        protocol.data_received(part)
-        for _ in range(12):
-            await asyncio.sleep(0)
-    wire.close()
-    await asyncio.sleep(0)
-    return answers(bytes(wire.written))
+def test_probes_are_answered_while_all_connections_are_kept() -> None:
+    with serving() as port:
+        held = [connected(port) for _ in range(MOST_CONNECTIONS)]
+        for one in held:
+            one.sendall(request("/stores"))
+            assert one.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        assert status(port, "/stores") == 503
+        assert probes(port) == {200}
+        spare = [connected(port) for _ in range(MOST_SPARE + 1)]
+        wait_until("the first of them has given way", lambda: is_closed(spare[0]))
+        assert probes(port) == {200}
+        held[0].close()
+        wait_until("a place is free", lambda: status(port, "/stores") == 200)
+        for one in (*held, *spare):
+            one.close()
 
 
-async def divided(seeds: range) -> None:
-    options = HttpOptions(host="127.0.0.1", port=1, known_hosts=frozenset({"localhost"}))
-    gate = Gate(options)
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await gate.let_in(request, handler)
-
-    application = web.Application(middlewares=[guard])
-    application.add_routes([web.get("/stores/{store}/get", echoed), web.post("/stores/{store}/get", echoed)])
-    runner = web.AppRunner(application, access_log=None, logger=logging.getLogger("tests.silent"))
-    await runner.setup()
-    assert runner.server is not None
-    connected = HttpConnections(runner.server, options, Echo(), gate.admits, iter(range(1 << 30)).__next__)
-    at_once = 0
-    for seed in seeds:
-        rng = random.Random(seed)
-        data = b"".join(a_request(rng) for _ in range(rng.randint(1, 5))) + LAST
-        cuts = sorted(rng.choices(range(len(data)), k=rng.randint(0, 4)))
-        parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-        found = await exchanged(connected.protocol(), parts)
-        wanted = await exchanged(runner.server(), [bytes([one]) for one in data])
-        at_once += len(found)
-        # The framework forgets good requests that come in one piece with a bad one: then the last is an error.
-        assert found == wanted or (found[:-1] == wanted[: len(found) - 1] and found[-1][0] == 400), (seed, parts)
-    assert at_once > len(seeds)
-    connected.close()
-    await runner.cleanup()
+def test_a_connection_without_a_token_gives_way(token_file: Path) -> None:
+    with serving(credentials=Credentials(token_file)) as port:
+        strangers = [connected(port) for _ in range(MOST_CONNECTIONS)]
+        for one in strangers:
+            one.sendall(request("/page.js") * 20)  # and nothing is read
+        for _ in range(3):
+            assert status(port, "/stores", BEARER) == 200
+            assert {status(port, path) for path in ("/live", "/ready")} == {200}
+            assert status(port, "/metrics", BEARER) == 200
+        wait_until("some have given way", lambda: any(map(is_closed, strangers[:5])))
+        for one in strangers:
+            one.close()
 
 
-@pytest.mark.parametrize("first", [0, 80])
-def test_what_a_client_sends_is_divided_as_the_framework_divides_it(first: int) -> None:
-    """Whatever comes, in whatever pieces: the same requests are seen, and answered in the same order."""
-    asyncio.run(divided(range(first, first + 80)))
+def test_probes_do_not_wait_for_the_share_of_reads() -> None:
+    """They waited for seconds beside readers, since the whole port paused."""
+    kit, stop = Kit(), threading.Event()
+
+    def is_busy() -> None:
+        while not stop.is_set():
+            pass
+
+    busy = threading.Thread(target=is_busy)
+    busy.start()
+    try:
+        with serving(kit, share=0.001) as port, connected(port) as first, connected(port) as second:
+            first.sendall(request("/burn"))
+            assert first.recv(1 << 16).startswith(b"HTTP/1.1 200")  # as much as a thousandth of 200 s
+            second.sendall(request("/stores"))
+            assert probes(port) == {200}
+            second.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                second.recv(1)
+    finally:
+        stop.set()
+        busy.join()
+
+
+def test_probes_answer_to_any_name_of_the_worker() -> None:
+    with serving() as port:
+        assert {status(port, path, host="shop.default.svc") for path in ("/live", "/ready")} == {200}
+        assert {status(port, path, host="shop.default.svc") for path in ("/stores", "/metrics")} == {403}
+
+
+def test_a_name_that_is_not_known_is_refused_on_all_addresses() -> None:
+    """A page of another site could read the stores through a browser in the network."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    found = HttpOptions(host="0.0.0.0", port=port, known_hosts=frozenset({"localhost", "shop.example"}))
+    server = HttpServer(HttpAnswers(routes=Kit().routes(), pace=Pace(1.0)), listener, found)
+    server.start()
+    try:
+        for host, wanted in {"evil.example": 403, "shop.example:80": 200, "10.1.2.3:80": 200, "[::1]:80": 200}.items():
+            assert status(port, "/stores", host=host) == wanted
+    finally:
+        server.close()
+
+
+# ------------------------------------------------------------------ tokens and certificates
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "wanted"),
     [
-        ([f"Authorization: Bearer {TOKEN}"], 200),
+        ([BEARER], 200),
         ([f"authorization:bearer   {TOKEN} "], 200),
         ([], 401),
         (["Authorization: Bearer wrong"], 401),
@@ -240,41 +220,96 @@ def test_what_a_client_sends_is_divided_as_the_framework_divides_it(first: int) 
         ([f"Authorization: Basic {TOKEN}"], 401),
         (["Authorization: Bearer \xe9"], 401),
         ([f"X-Authorization: Bearer {TOKEN}"], 401),
+        (["Authorization: Streams-Peer"], 401),
+        ([f"Authorization: Streams-Peer {TOKEN} {TOKEN}"], 401),
     ],
 )
-def test_a_token_is_needed_each_time(headers: list[str], status: int) -> None:
-    with serving(Echo(), token=TOKEN) as port:
-        right = read("key=1", f"Authorization: Bearer {TOKEN}")
-        found = answers(sent(port, right + read("key=2", *headers) + LAST))
-        assert [one for one, _ in found][:2] == [200, status]
-        found = answers(sent(port, read("key=2", *headers) + right + LAST))
-        assert [one for one, _ in found][:2] == [status, 200]
+def test_a_token_is_needed(headers: list[str], wanted: int, token_file: Path) -> None:
+    with serving(credentials=Credentials(token_file)) as port:
+        assert status(port, "/stores", *headers) == wanted
 
 
-def test_the_host_of_another_site_is_refused() -> None:
-    with serving(Echo()) as port:
-        both = read("key=1", host="evil.example") + read("key=2") + read("key=3", host="evil.example")
-        assert [status for status, _ in answers(sent(port, both + LAST))] == [403, 200, 403, 200]
+def test_two_tokens_are_valid_while_they_are_changed(token_file: Path) -> None:
+    credentials = Credentials(token_file)
+    with serving(credentials=credentials) as port:
+
+        def taken() -> list[int]:
+            return [status(port, "/stores", f"Authorization: Bearer {one}") for one in (TOKEN, OTHER)]
+
+        assert taken() == [200, 401]
+        token_file.write_text(f"{OTHER}\n{TOKEN}\n")
+        assert credentials.renew()
+        assert taken() == [200, 200]
+        for wrong in ("", "short", f"{TOKEN}\n{OTHER}\n{TOKEN}x\n"):
+            token_file.write_text(wrong)
+            assert not credentials.renew()
+            assert taken() == [200, 200]
+        token_file.write_text(OTHER)
+        assert credentials.renew()
+        assert taken() == [401, 200]
+        assert not credentials.renew()
 
 
-def test_a_client_that_asks_without_end_leaves_others_their_turns() -> None:
-    with serving(Echo()) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as greedy:
-        greedy.sendall(read("key=1") * 2000)
-        assert answers(sent(port, read("key=2") + LAST))[0][0] == 200
-        greedy.sendall(LAST)
-        found = bytearray()
-        while part := greedy.recv(1 << 20):
-            found += part
-        assert len(answers(bytes(found))) == 2001
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    made, key = folder / f"{name}.pem", folder / f"{name}.key"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(made)]
+    subprocess.run([*words, *more], check=True, capture_output=True)
+    return made, key
+
+
+def test_a_certificate_is_read_again(tmp_path: Path) -> None:
+    first, second = certificate(tmp_path, "first"), certificate(tmp_path, "second")
+    credentials = Credentials(None, *first)
+
+    def shown(port: int) -> str:
+        with connected(port) as found, trusting.wrap_socket(found, server_hostname="localhost") as secure:
+            name: Any = secure.getpeercert()
+            return str(name["subject"][0][0][1])
+
+    trusting = ssl.create_default_context()
+    for each in (first, second):
+        trusting.load_verify_locations(each[0])
+    with serving(credentials=credentials) as port:
+        assert shown(port) == "first"
+        for old, new in zip(first, second, strict=True):
+            new.replace(old)
+        assert credentials.renew()
+        assert shown(port) == "second"
+
+
+def test_handshakes_that_do_not_end_give_way(tmp_path: Path) -> None:
+    """Each was open for a minute, and was not counted."""
+    with serving(credentials=Credentials(None, *certificate(tmp_path, "own"))) as port:
+        silent = [connected(port) for _ in range(2 * MOST_HANDSHAKES)]
+        wait_until("the first have given way", lambda: all(map(is_closed, silent[:MOST_HANDSHAKES])))
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "own.pem"))
+        with connected(port) as found, trusting.wrap_socket(found, server_hostname="localhost") as secure:
+            secure.sendall(request("/live"))
+            assert secure.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        for one in silent:
+            one.close()
+
+
+# ------------------------------------------------------------------ the ends of connections
+
+
+def test_a_connection_without_a_request_is_closed() -> None:
+    with serving(idle_s=0.3, answer_s=0.3) as port:
+        for begin in (b"", b"GET /sto", request("/stores"), request("/stores")[:-2]):
+            with connected(port) as idle:
+                idle.sendall(begin)
+                while idle.recv(65536):
+                    pass
 
 
 def test_a_client_that_asks_and_never_reads_is_let_go() -> None:
-    with serving(Echo(), answer_s=0.3) as port, socket.create_connection(("127.0.0.1", port)) as deaf:
+    with serving(answer_s=0.3) as port, connected(port) as deaf:
         deaf.settimeout(0.05)
 
         def is_let_go() -> bool:
             try:
-                deaf.send(read("key=1") * 1000)
+                deaf.send(request("/page.js") * 100)
             except TimeoutError:
                 return False
             except ConnectionError:
@@ -284,26 +319,21 @@ def test_a_client_that_asks_and_never_reads_is_let_go() -> None:
         wait_until("it is let go", is_let_go)
 
 
-def test_a_connection_without_a_request_is_closed() -> None:
-    with serving(Echo(), idle_s=0.3, answer_s=0.3) as port:
-        for begin in (b"", b"GET /sto", read("key=1"), read("key=x"), post(b"body")[:-2], read("key=1")[:-2]):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
-                idle.sendall(begin)
-                while idle.recv(65536):
-                    pass
-
-
-def test_a_head_without_end_is_refused() -> None:
-    with serving(Echo()) as port:
-        assert answers(sent(port, b"GET /" + b"y" * 4 * MOST_HEAD_BYTES))[0][0] == 400
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    with serving() as port:
+        found = sent(port, (request("/stores") + request("/nothing")) * 100 + request("/live", "Connection: close"))
+        statuses = [line.split(b" ")[1] for line in found.split(b"HTTP/1.1")[1:] for line in [b"x" + line]]
+        assert statuses == [b"200", b"404"] * 100 + [b"200"]
 
 
 def test_the_switch_interval_is_short_only_while_reads_come() -> None:
     usual = sys.getswitchinterval()
-    with serving(Echo()) as port, serving(Echo()) as other:
+    with serving() as port, serving() as other:
         for one in (port, other):
-            assert answers(sent(one, read("key=1") + LAST))[0][0] == 200
+            assert status(one, "/live") == 200
+            assert sys.getswitchinterval() == usual or one is other
+            assert status(one, "/stores") == 200
             assert sys.getswitchinterval() < usual
         wait_until("it is as before", lambda: sys.getswitchinterval() == usual)
-        assert answers(sent(port, read("key=1") + LAST))[0][0] == 200
+        assert status(port, "/stores") == 200
     assert sys.getswitchinterval() == usual

@@ -14,10 +14,9 @@ import pytest
 from aiohttp import web
 
 from http_support.asking import ask, free_port, listening, sent
-from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
 from streams.http import server
-from streams.http.connections.protocol import MOST_CONNECTIONS
+from streams.http.connections.pace import Pace
 from streams.http.options import HttpOptions
 from waiting import wait_until
 
@@ -91,19 +90,6 @@ def test_a_client_that_only_connects_is_let_go_and_disturbs_nobody(port: int) ->
     with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as telnet:
         telnet.sendall(b"GE")
         assert ask(port, "/live").status == 200
-
-
-def test_connections_beyond_the_limit_are_told_so_and_others_go_on(port: int) -> None:
-    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CONNECTIONS)]
-    try:
-        wait_until("the server has taken them all", lambda: ask(port, "/live").status == 503)
-        answer = ask(port, "/live")
-        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-        assert "too many connections" in answer.json["error"]
-    finally:
-        for one in held:
-            one.close()
-    wait_until("they are gone", lambda: ask(port, "/live").status == 200)
 
 
 def test_requests_that_are_sent_before_the_answers_come_are_all_answered(port: int) -> None:
@@ -188,7 +174,7 @@ def test_a_client_that_never_reads_is_let_go() -> None:
     port = listener.getsockname()[1]
     options = HttpOptions(host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), answer_s=0.2)
     serving = server.HttpServer(
-        server.HttpAnswers(routes=[web.get("/endless", endless)]), listener, options, SystemClock()
+        server.HttpAnswers(routes=[web.get("/endless", endless)], pace=Pace(1.0)), listener, options
     )
     serving.start()
     try:
@@ -209,9 +195,9 @@ def test_no_connection_stays_open_without_an_answer_when_the_port_closes() -> No
     for _ in range(10):
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        options = HttpOptions(host="127.0.0.1", port=port, cpu_share=1.0)
-        answers = server.HttpAnswers(routes=[web.get("/", hello)])
-        serving = server.HttpServer(answers, listener, options, SystemClock())
+        options = HttpOptions(host="127.0.0.1", port=port)
+        answers = server.HttpAnswers(routes=[web.get("/", hello)], pace=Pace(1.0))
+        serving = server.HttpServer(answers, listener, options)
         asking = [threading.Thread(target=_ask_until_refused, args=(port, waited)) for _ in range(4)]
         serving.start()
         for thread in asking:

@@ -13,7 +13,6 @@ import pytest
 
 from http_support.asking import free_port, listening
 from http_support.browser import CHROMIUM, Browser
-from processor_api.clock import SystemClock
 from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
@@ -22,6 +21,7 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
+from streams.http.connections.pace import Pace
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
 from streams.http.server import HttpAnswers, HttpServer
@@ -168,9 +168,10 @@ def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) 
     failed: Any = Failed(cluster.start(topology()))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    page = LivePage(failed, failed)
+    pace = Pace(1.0)
+    page = LivePage(failed, failed, pace)
     options = HttpOptions(host="127.0.0.1", port=port)
-    server = HttpServer(HttpAnswers(routes=page.routes(), at_end=page.close), listener, options, SystemClock())
+    server = HttpServer(HttpAnswers(routes=page.routes(), pace=pace, at_end=page.close), listener, options)
     server.start()
     try:
         browser.open(f"http://127.0.0.1:{port}/")

@@ -14,6 +14,7 @@ from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
+from streams.http.connections.pace import Pace
 from streams.http.responses import json_answer, json_bytes, json_text, later
 from streams.http.routing import Router
 from streams.observing.diagnosis import why_no_output
@@ -58,9 +59,10 @@ class Watched(Protocol):
 class LivePage:
     """Answers with the page, its picture and its snapshots, on the loop of the HTTP port."""
 
-    def __init__(self, application: Watched, router: Router) -> None:
+    def __init__(self, application: Watched, router: Router, pace: Pace) -> None:
         self._application = application
         self._router = router
+        self._pace = pace
         self._files = {path: files(__package__).joinpath(name).read_bytes() for path, (name, _) in CONTENT.items()}
         self._pictures: dict[tuple[bool, tuple[str, ...]], bytes] = {}
         self._snapshots = Snapshots(application)
@@ -123,6 +125,7 @@ class LivePage:
 
     async def _send(self, request: web.Request, response: web.StreamResponse) -> bool:
         """Sends a snapshot; returns whether the page took it."""
+        await self._pace.turn()
         try:
             async with asyncio.timeout(UNREAD_S):
                 await response.write(b"data: %b\n\n" % self._snapshots.at(asyncio.get_running_loop().time()))
