@@ -43,14 +43,19 @@ def trial(name: str) -> Iterator[None]:
         _of_process.remove(name)
 
 
-@contextmanager
-def trial_on_this_thread(name: str) -> Iterator[None]:
-    """Makes this thread a part of a trial, such as a query inside of an application that runs."""
-    former, _of_thread.name = _of_thread.name, name
-    try:
-        yield
-    finally:
-        _of_thread.name = former
+class trial_on_this_thread:  # noqa: N801 - a context manager, which each read over HTTP enters for each of its keys
+    """Makes this thread a part of a trial, such as a query inside of an application that runs; a context manager."""
+
+    __slots__ = ("_former", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._former, _of_thread.name = _of_thread.name, self._name
+
+    def __exit__(self, *_: object) -> None:
+        _of_thread.name = self._former
 
 
 class WithoutWrites:

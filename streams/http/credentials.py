@@ -13,7 +13,7 @@ log = logging.getLogger("streams.http")
 
 SHORTEST_TOKEN = 16
 MOST_TOKENS = 2
-RENEW_S = 10.0
+RENEW_S = 2.0
 """How often the files are looked at."""
 
 

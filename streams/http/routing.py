@@ -93,7 +93,15 @@ class Tickets:
 class Router:
     """Asks other workers. Used by the loop of the server; the group is asked by a thread of its own."""
 
-    def __init__(self, owners: Owners, options: HttpOptions, threads: Threads) -> None:
+    def __init__(
+        self,
+        owners: Owners,
+        options: HttpOptions,
+        threads: Threads,
+        *,
+        most_answer_bytes: int = MOST_ANSWER_BYTES,
+    ) -> None:
+        self._most_bytes = most_answer_bytes
         self.own = owners.own
         self._owners = owners
         self._options = options
@@ -205,8 +213,8 @@ class Router:
             async for part in response.content.iter_any():
                 parts.append(part)
                 size += len(part)
-                if size > MOST_ANSWER_BYTES:
-                    raise Unreachable(f"worker {endpoint} answers with more than {MOST_ANSWER_BYTES >> 20} MiB")
+                if size > self._most_bytes:
+                    raise Unreachable(f"worker {endpoint} answers with more than {self._most_bytes >> 20} MiB")
             return response.status, b"".join(parts)
 
     def _peer(self, endpoint: str) -> Peer:
