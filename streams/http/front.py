@@ -19,10 +19,10 @@ from yarl import URL
 
 from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
-from streams.http.connections.connections import BACKLOG
-from streams.http.connections.pace import Pace
+from streams.http.connections.places import BACKLOG
 from streams.http.options import BEHIND
 from streams.http.peers import Peer, Silent
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import RETRY_AFTER, HttpRefusal, json_answer, later
 from streams.http.server import HttpAnswers, HttpPort, HttpServer
 from streams.threads import SYSTEM_THREADS
@@ -54,7 +54,7 @@ class Front:
     def start(self) -> None:
         """Answers from now on."""
         pages = self._pages
-        pace = Pace(self._port.options.cpu_share)
+        pace = ProcessorShare(self._port.options.cpu_share)
         answers = HttpAnswers(routes=pages.routes(), pace=pace, afterwards=pages.close)
         self._server = self._port.serve(answers, SYSTEM_THREADS)
 

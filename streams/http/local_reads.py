@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from processor_api.errors import StoreError, UnreachableError
 from processor_api.texts import plain_str
-from streams.http.connections.pace import Pace
+from streams.http.processor_share import ProcessorShare
 from streams.http.reads import After, Read, Terms
 from streams.http.responses import HttpRefusal, ServedApplication, later, outage_of
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
@@ -61,7 +61,7 @@ class Asked:
 class LocalReads:
     """Reads the partitions of stores that this worker has."""
 
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], pace: Pace) -> None:
+    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], pace: ProcessorShare) -> None:
         self._application = application
         self._queries = queries
         self._pace = pace

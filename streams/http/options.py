@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from processor_api.errors import ConfigError
 from streams.config import StreamsConfig
-from streams.http.credentials import Credentials
+from streams.http.access.credentials import Credentials
 
 BEHIND = "fd"
 """Stands instead of a host: the port is then the number of a descriptor that the process inherits."""
@@ -56,7 +56,7 @@ class HttpOptions:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """How the port serves HTTPS; ``None`` if it serves HTTP."""
+        """The TLS context of the port; ``None`` if it serves HTTP."""
         return self.credentials.tls
 
     @property

@@ -14,11 +14,11 @@ import aiohttp
 from processor_api.errors import StreamsError
 from processor_api.serde import Serde
 from processor_api.texts import cut, kind_and_text
-from streams.http.credentials import Credentials
+from streams.http.access.credentials import Credentials
+from streams.http.access.proofs import ANSWERS, ASKS, PEER, PEER_PATH, TICKET_S, USES, code, is_same, new_nonce
 from streams.http.local_reads import MOST_KEYS_BYTES
 from streams.http.options import HttpOptions
 from streams.http.peers import Peer, Silent
-from streams.http.proofs import ANSWERS, ASKS, PEER, PEER_PATH, TICKET_S, USES, code, is_same, new_nonce
 from streams.http.responses import HttpRefusal, later
 from streams.queries.owners import Owners
 from streams.threads import Threads

@@ -16,13 +16,13 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
-from streams.http.connections.connections import BACKLOG, Connections
+from streams.http.access.credentials import RENEW_S
+from streams.http.access.proofs import Proofs
 from streams.http.connections.gate import Gate, Handler
-from streams.http.connections.pace import Pace
-from streams.http.credentials import RENEW_S
+from streams.http.connections.places import BACKLOG, HttpConnections
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
-from streams.http.proofs import Proofs
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import ServedApplication
 from streams.http.routing import Router, address_of
 from streams.http.stores import StorePages
@@ -45,7 +45,7 @@ class HttpAnswers:
     """Holds what a server answers with."""
 
     routes: Sequence[web.AbstractRouteDef]
-    pace: Pace
+    pace: ProcessorShare
     """The share of the processor that the answers may use."""
     proofs: Proofs | None = None
     """Checks other workers that ask."""
@@ -119,7 +119,7 @@ class HttpServer:
         )
         await runner.setup()
         assert runner.server is not None
-        connected = Connections(runner.server, self._options)
+        connected = HttpConnections(runner.server, self._options)
         connected.listen(self._listener)
         renewing = self._loop.create_task(self._renew())
         try:
@@ -180,7 +180,7 @@ class HttpPort:
 
         :param queries: returns what reads the stores of the application.
         """
-        router, pace = Router(owners, self.options, threads), Pace(self.options.cpu_share)
+        router, pace = Router(owners, self.options, threads), ProcessorShare(self.options.cpu_share)
         proofs = Proofs(self.options.credentials, self.endpoint or "", clock)
         page, stores = LivePage(application, router, pace), StorePages(application, queries, router, pace)
         pages = WorkerPages(application, proofs, threads)

@@ -18,9 +18,9 @@ from processor_api.errors import (
 )
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import cut
-from streams.http.connections.pace import Pace
 from streams.http.local_reads import MOST_KEYS_BYTES, PAGE_BYTES, Asked, LocalReads, Page
 from streams.http.parallel_reads import AT_A_TIME, ParallelReads, Room
+from streams.http.processor_share import ProcessorShare
 from streams.http.reads import (
     COMMON,
     MOST_KEYS,
@@ -55,7 +55,7 @@ class StorePages:
     """Answers reads of the stores of an application."""
 
     def __init__(
-        self, application: ServedApplication, queries: Callable[[], Queries], router: Router, pace: Pace
+        self, application: ServedApplication, queries: Callable[[], Queries], router: Router, pace: ProcessorShare
     ) -> None:
         self._application = application
         self._queries = queries

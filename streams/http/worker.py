@@ -15,7 +15,7 @@ from aiohttp import web
 
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
-from streams.http.proofs import PEER_PATH, Proofs
+from streams.http.access.proofs import PEER_PATH, Proofs
 from streams.http.responses import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_bytes, json_text
 from streams.observing.diagnosis import why_no_output
 from streams.threads import Threads

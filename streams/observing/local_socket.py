@@ -19,11 +19,11 @@ import socket
 import stat
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from processor_api.clock import SystemClock
 from processor_api.texts import plain_str
 from streams.observing.status import WorkerStatus
 
@@ -32,6 +32,7 @@ log = logging.getLogger("streams.client")
 ANSWER_S = 2.0
 """How long a worker waits for a reader that does not read, and a reader for a worker that does not answer."""
 MOST_ANSWER_BYTES = 16 << 20
+_CLOCK = SystemClock()
 LONGEST_PATH = 100
 """Bytes of the path of a socket, which systems limit to 104 or 108."""
 
@@ -132,7 +133,7 @@ def local_statuses(application_id: str) -> Iterator[bytes]:
 def _ask(path: Path) -> bytes:
     """Returns the answer of one worker; nothing if it has ended, or does not answer whole in time."""
     parts: list[bytes] = []
-    size, until = 0, time.monotonic() + ANSWER_S
+    size, until = 0, _CLOCK.monotonic() + ANSWER_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(ANSWER_S)
         try:
@@ -141,7 +142,7 @@ def _ask(path: Path) -> bytes:
             while part := client.recv(1 << 16):
                 parts.append(part)
                 size += len(part)
-                if size > MOST_ANSWER_BYTES or time.monotonic() > until:
+                if size > MOST_ANSWER_BYTES or _CLOCK.monotonic() > until:
                     return b""
         except ConnectionRefusedError:  # killed
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Connections of the port: which of them keep their places, and probes that are answered whatever the others do."""
+"""HttpConnections of the port: which of them keep their places, and probes that are answered whatever the others do."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 from aiohttp import web
 
 from http_support.asking import sent
-from streams.http.connections.connections import MOST_CONNECTIONS, MOST_HANDSHAKES, MOST_SPARE
+from streams.http.access.credentials import Credentials
 from streams.http.connections.gate import MOST_REQUESTS
-from streams.http.connections.pace import Pace
-from streams.http.credentials import Credentials
+from streams.http.connections.places import MOST_CONNECTIONS, MOST_HANDSHAKES, MOST_SPARE
 from streams.http.options import HttpOptions
+from streams.http.processor_share import ProcessorShare
 from streams.http.server import HttpAnswers, HttpServer
 from waiting import wait_until
 
@@ -70,7 +70,7 @@ def serving(kit: Kit | None = None, *, share: float = 1.0, **options: Any) -> It
     found = HttpOptions(
         host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), **{"answer_s": 60.0, **options}
     )
-    server = HttpServer(HttpAnswers(routes=(kit or Kit()).routes(), pace=Pace(share)), listener, found)
+    server = HttpServer(HttpAnswers(routes=(kit or Kit()).routes(), pace=ProcessorShare(share)), listener, found)
     server.start()
     try:
         yield port
@@ -197,7 +197,7 @@ def test_a_name_that_is_not_known_is_refused_on_all_addresses() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     found = HttpOptions(host="0.0.0.0", port=port, known_hosts=frozenset({"localhost", "shop.example"}))
-    server = HttpServer(HttpAnswers(routes=Kit().routes(), pace=Pace(1.0)), listener, found)
+    server = HttpServer(HttpAnswers(routes=Kit().routes(), pace=ProcessorShare(1.0)), listener, found)
     server.start()
     try:
         for host, wanted in {"evil.example": 403, "shop.example:80": 200, "10.1.2.3:80": 200, "[::1]:80": 200}.items():

@@ -16,8 +16,8 @@ from aiohttp import web
 from http_support.asking import ask, free_port, listening, sent
 from runtime_support.running_app import Cluster, counting
 from streams.http import server
-from streams.http.connections.pace import Pace
 from streams.http.options import HttpOptions
+from streams.http.processor_share import ProcessorShare
 from waiting import wait_until
 
 TOKEN = "correct-horse-battery-staple"
@@ -174,7 +174,7 @@ def test_a_client_that_never_reads_is_let_go() -> None:
     port = listener.getsockname()[1]
     options = HttpOptions(host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), answer_s=0.2)
     serving = server.HttpServer(
-        server.HttpAnswers(routes=[web.get("/endless", endless)], pace=Pace(1.0)), listener, options
+        server.HttpAnswers(routes=[web.get("/endless", endless)], pace=ProcessorShare(1.0)), listener, options
     )
     serving.start()
     try:
@@ -196,7 +196,7 @@ def test_no_connection_stays_open_without_an_answer_when_the_port_closes() -> No
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         options = HttpOptions(host="127.0.0.1", port=port)
-        answers = server.HttpAnswers(routes=[web.get("/", hello)], pace=Pace(1.0))
+        answers = server.HttpAnswers(routes=[web.get("/", hello)], pace=ProcessorShare(1.0))
         serving = server.HttpServer(answers, listener, options)
         asking = [threading.Thread(target=_ask_until_refused, args=(port, waited)) for _ in range(4)]
         serving.start()

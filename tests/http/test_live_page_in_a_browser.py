@@ -21,9 +21,9 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
-from streams.http.connections.pace import Pace
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
+from streams.http.processor_share import ProcessorShare
 from streams.http.server import HttpAnswers, HttpServer
 from streams.observing.status import WorkerStatus
 
@@ -168,7 +168,7 @@ def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) 
     failed: Any = Failed(cluster.start(topology()))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    pace = Pace(1.0)
+    pace = ProcessorShare(1.0)
     page = LivePage(failed, failed, pace)
     options = HttpOptions(host="127.0.0.1", port=port)
     server = HttpServer(HttpAnswers(routes=page.routes(), pace=pace, at_end=page.close), listener, options)

@@ -16,9 +16,9 @@ from http_support.asking import ask, free_port, listening
 from processor_api.clock import ManualClock
 from runtime_support.running_app import Cluster, counting
 from streams.app.states import ClientState
-from streams.http.credentials import Credentials
+from streams.http.access.credentials import Credentials
+from streams.http.access.proofs import ANSWERS, ASKS, PEER_PATH, TICKET_S, USES, Proofs, code, new_nonce
 from streams.http.options import HttpOptions
-from streams.http.proofs import ANSWERS, ASKS, PEER_PATH, TICKET_S, USES, Proofs, code, new_nonce
 from streams.http.routing import Router, Tickets, Unreachable
 from streams.threads import SYSTEM_THREADS
 from waiting import wait_until

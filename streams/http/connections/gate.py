@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from aiohttp import web
 
 from processor_api.texts import kind_and_text
-from streams.http.connections.connections import HttpConnection
-from streams.http.connections.pace import Pace
+from streams.http.access.proofs import PEER, PEER_PATH, Proofs
+from streams.http.connections.places import HttpConnection
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT
-from streams.http.proofs import PEER, PEER_PATH, Proofs
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import HttpRefusal, later, outage_of
 
 log = logging.getLogger("streams.http")
@@ -47,7 +47,7 @@ class Gate:
     :param proofs: checks other workers; ``None`` for the port of a supervisor, whose workers check them.
     """
 
-    def __init__(self, options: HttpOptions, pace: Pace, proofs: Proofs | None = None) -> None:
+    def __init__(self, options: HttpOptions, pace: ProcessorShare, proofs: Proofs | None = None) -> None:
         self._options = options
         self._pace = pace
         self._proofs = proofs

@@ -14,7 +14,7 @@ from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
-from streams.http.connections.pace import Pace
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import json_answer, json_bytes, json_text, later
 from streams.http.routing import Router
 from streams.observing.diagnosis import why_no_output
@@ -59,7 +59,7 @@ class Watched(Protocol):
 class LivePage:
     """Answers with the page, its picture and its snapshots, on the loop of the HTTP port."""
 
-    def __init__(self, application: Watched, router: Router, pace: Pace) -> None:
+    def __init__(self, application: Watched, router: Router, pace: ProcessorShare) -> None:
         self._application = application
         self._router = router
         self._pace = pace

@@ -16,12 +16,12 @@ BUSY = 0.05
 """The part of a core that other threads use when they are busy."""
 SWITCH_S = 0.001
 SOON_S = 0.2
-"""How long the switch interval is short after a read."""
+"""The time that the switch interval is short after a read."""
 SOON_SHARE = 0.25
 """The share of the server from which on the switch interval is short. With less, the share is the bound."""
 
 
-class Pace:
+class ProcessorShare:
     """Delays the work of the server's thread that exceeds its share; probes do not wait here.
 
     The interpreter runs one thread at a time, so the stream threads do not get what the server uses. The share is one

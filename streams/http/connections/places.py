@@ -24,20 +24,20 @@ log = logging.getLogger("streams.http")
 
 MOST_CONNECTIONS = 128
 MOST_SPARE = 32
-"""Connections beyond the limit, on which probes are answered."""
+"""HttpConnections beyond the limit, on which probes are answered."""
 MOST_HANDSHAKES = 64
-"""Connections whose TLS handshake has begun; the oldest is closed for the next one."""
+"""HttpConnections whose TLS handshake has begun; the oldest is closed for the next one."""
 HANDSHAKE_S = 5.0
 """The time that a TLS handshake may take."""
 SWEEPS = 6
-"""How often idle connections are looked for, in the time after which they are closed."""
+"""The times that idle connections are looked for in the time after which they are closed."""
 PAUSE_S = 0.1
 """The wait before the next connection is accepted, after the system refused one."""
 BACKLOG = 128
-"""Connections that wait to be accepted."""
+"""HttpConnections that wait to be accepted."""
 
 
-class Connections:
+class HttpConnections:
     """Makes the protocol of each connection, and closes those that do nothing or must give way.
 
     :param server: makes the framework's protocols.
@@ -141,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
     :param behind: the framework's protocol.
     """
 
-    def __init__(self, all_of_them: Connections, behind: asyncio.Protocol) -> None:
+    def __init__(self, all_of_them: HttpConnections, behind: asyncio.Protocol) -> None:
         self._all = all_of_them
         self._behind = behind
         self._transport: asyncio.Transport

@@ -1,4 +1,4 @@
-"""How workers show each other that they have the token, without sending it.
+"""Proofs by which workers show each other that they have the token, without sending it.
 
 The address of another worker comes from the group, and a member of the group may name any address. So a worker asks
 that address first: it shows, by a code that only the token makes, that it has the token, and the other one shows the
@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Sequence
 
 from processor_api.clock import Clock
-from streams.http.credentials import Credentials
+from streams.http.access.credentials import Credentials
 
 PEER_PATH = "/peer"
 PEER = "Streams-Peer"
@@ -24,7 +24,7 @@ PEER = "Streams-Peer"
 TICKET_S = 600
 NONCE_BYTES = 16
 ASKS, ANSWERS, USES = "asks", "answers", "uses"
-"""What a code is for."""
+"""The purposes of codes."""
 
 
 def code(token: str, purpose: str, *parts: str) -> str:

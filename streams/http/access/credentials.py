@@ -14,7 +14,7 @@ log = logging.getLogger("streams.http")
 SHORTEST_TOKEN = 16
 MOST_TOKENS = 2
 RENEW_S = 2.0
-"""How often the files are looked at."""
+"""The seconds between two looks at the files."""
 
 
 class Credentials:
@@ -35,7 +35,7 @@ class Credentials:
         self.tokens = () if token_file is None else _tokens(token_file)
         """The bearer tokens that are valid, the first for what this worker asks; none if nothing asks for one."""
         self.tls = None if certificate is None else ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        """How the port serves HTTPS; one object, whatever certificate it has."""
+        """The TLS context of the port; one object, whatever certificate it has."""
         if self.tls is not None:
             self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
             self._load_certificate()
