@@ -1,1 +1,1 @@
-"""HttpConnections of the HTTP port: who is let in, and reads that are answered without the framework."""
+"""The connections of the HTTP port: which keep their places, and which requests on them are let in."""
