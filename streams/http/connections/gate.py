@@ -1,4 +1,4 @@
-"""Decides which requests may ask, so many at a time, and ends answers that take too long.
+"""Decides which requests may ask, a limited number at a time, and ends answers that take too long.
 
 Probes have a lane of their own: they need no place, and wait for no share of the processor.
 """
@@ -42,7 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Gate:
-    """Lets in the requests that may ask, so many at a time, and ends answers that take too long.
+    """Lets in the requests that may ask, a limited number at a time, and ends answers that take too long.
 
     :param proofs: checks other workers; ``None`` for the port of a supervisor, whose workers check them.
     """
