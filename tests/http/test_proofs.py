@@ -235,7 +235,7 @@ WORDS = [f"w{number}" for number in range(8)]
 
 def counts(port: int, token: str) -> list[Any]:
     answers = [ask(port, f"/stores/counts/get?key={word}", Authorization=f"Bearer {token}") for word in WORDS]
-    return [one.json.get("value") if one.status == 200 else each.status for one in answers]
+    return [one.json.get("value") if one.status == 200 else one.status for one in answers]  # prose: ok
 
 
 def test_a_token_is_changed_worker_by_worker_without_a_failed_read(workers: list[tuple[int, Path]]) -> None:
