@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
-from streams.config.keys import KEYS, PREFIXES
+from streams.config.keys import KEYS, PREFIXES, WORKS
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 _SECTION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -13,16 +13,24 @@ _SECTION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in lines)
+    return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in lines)
 
 
 def _code(name: str) -> str:
     return f"`{name}`" if name else ""
 
 
+def _merged(rows: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    """Returns one row for all names, the first column, that share the other columns."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, *others in rows:
+        names.setdefault(tuple(others), []).append(_code(name))
+    return ((", ".join(shared), *others) for others, shared in names.items())
+
+
 def keys() -> str:
-    rows = ((_code(key.name), key.default, key.status, key.note) for key in KEYS)
-    return _table(("Setting", "Default", "Status", "What it does"), rows)
+    rows = ((key.name, key.default, "" if key.status == WORKS else key.status, key.note) for key in KEYS)
+    return _table(("Setting", "Default", "Status", "Meaning"), _merged(rows))
 
 
 def prefixes() -> str:
@@ -39,12 +47,11 @@ def handled() -> str:
 
 
 def refused() -> str:
-    rows = ((_code(name), reason) for name, reason in REFUSED.items())
-    return _table(("Java's setting", "Why not, and what to do"), rows)
+    return _table(("Java's setting", "Why not, and what to do"), _merged(REFUSED.items()))
 
 
 def ours() -> str:
-    return _table(("Setting", "Why it is not yours"), ((_code(name), reason) for name, reason in OURS.items()))
+    return _table(("Setting", "Why it is not yours"), _merged(OURS.items()))
 
 
 TABLES: dict[str, Callable[[], str]] = {

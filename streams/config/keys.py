@@ -8,32 +8,24 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Status = Literal["works", "ignored", "refused"]
+Status = Literal["works", "added", "ignored", "refused"]
 WORKS: Status = "works"
+ADDED: Status = "added"
+"""A setting of this library, which Kafka Streams does not have."""
 IGNORED: Status = "ignored"
 REFUSED: Status = "refused"
 
 _CLIENTS = "passed to every client"
-_STANDBY = (
-    "copies of a task that processes with other state directories keep"
-    " ([standby tasks](high-availability.md#standby-tasks))"
+_HANDLER = (
+    "a function, its import path, or the name of one of Java's; empty: log and fail"
+    " ([handlers](errors-and-dead-letters.md))"
 )
-_TAGS = "the tags (`client.tag.`) in which a standby copy and its task differ where that is possible"
+_SERDE = (
+    "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of"
+    " one; empty: name serdes in the topology"
+)
 _LISTS = "a serde of lists is one value: set `{}` to what `list_serde(inner)` of `streams.serdes` gives"
-_WARM_UP = (
-    "offsets that a copy may lack of its changelogs for its task to move to it"
-    " ([warm-ups](high-availability.md#when-a-worker-joins))"
-)
-_FILLED = (
-    "copies that the workers which come fill at a time, one at least in each stream thread"
-    " ([warm-ups](high-availability.md#when-a-worker-joins))"
-)
-_PROBING = (
-    "how often a worker that fills copies looks whether they come nearer; where they do not, it takes tasks as they are"
-    " ([warm-ups](high-availability.md#when-a-worker-joins))"
-)
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
-_METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
 
 
 class Key(NamedTuple):
@@ -58,28 +50,36 @@ class Prefix(NamedTuple):
 
 
 KEYS: tuple[Key, ...] = (
-    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", WORKS, _WARM_UP),
+    Key(
+        "acceptable.recovery.lag",
+        "acceptable_recovery_lag",
+        "10000",
+        WORKS,
+        "offsets that a copy may lack when its task moves to it"
+        " ([warm-ups](high-availability.md#when-a-worker-joins)); more moves tasks sooner, and restores longer",
+    ),
     Key(
         "allow.os.group.write.access",
         "allow_os_group_write_access",
         "false",
         WORKS,
-        "the state directory is writable for the group of the user",
+        "makes the state directory writable for the user's group",
     ),
     Key(
         "application.id",
         "application_id",
         "",
         WORKS,
-        "required; the consumer group, and the prefix of internal topics, client ids and the state directory",
+        "required; names the consumer group, and prefixes internal topics, client ids and the state directory."
+        " Another id is another application",
     ),
     Key(
         "application.server",
         "application_server",
         "",
         WORKS,
-        "`host:port` by which other workers, and users, reach this one for queries; the address of `http.listen` if it"
-        " is empty and not a wildcard",
+        "`host:port` by which other workers and users reach this one for queries; empty: the address of"
+        " `http.listen`, unless that is a wildcard",
     ),
     Key("bootstrap.servers", "bootstrap_servers", "", WORKS, "required; `host:port`, separated by commas, or a list"),
     Key(
@@ -87,37 +87,27 @@ KEYS: tuple[Key, ...] = (
         "buffered_records_per_partition",
         "1000",
         WORKS,
-        "most records of an input partition that wait in a task with several inputs; a partition with more is paused"
-        " until it has no more than that. The client keeps the records that it had fetched of paused partitions, for"
-        " all of them together about `queued.max.messages.kbytes` (16 MiB), counted with 256 bytes a record",
+        "records of an input partition that may wait in a task with several inputs before the partition is paused",
     ),
     Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
-    Key(
-        "cache.max.bytes.buffering",
-        None,
-        "",
-        WORKS,
-        "older name of `statestore.cache.max.bytes`, which wins when both are given",
-    ),
+    Key("cache.max.bytes.buffering", None, "", WORKS, "older name of `statestore.cache.max.bytes`, which wins"),
     Key(
         "changelog.updates",
         "changelog_updates",
         "auto",
-        WORKS,
-        "the records that the changelog of a key-value store without caching gets: `each` put at once, as in Kafka"
-        " Streams, or the `last` put of each key before a commit, which costs less and restores the same; `auto` is"
-        " `last`, and `each` in the TopologyTestDriver",
+        ADDED,
+        "records that a key-value store without caching logs: `each` put, as in Kafka Streams, or the `last` put"
+        " of a key before a commit, which costs less and restores the same; `auto`: `last`, and `each` in the"
+        " TopologyTestDriver",
     ),
-    Key(
-        "client.id", "client_id", "", WORKS, "start of all client ids; `<application.id>-<process id>-<slot>` if empty"
-    ),
+    Key("client.id", "client_id", "", WORKS, "start of all client ids; empty: `<application.id>-<process id>-<slot>`"),
     Key(
         "commit.interval.ms",
         "commit_interval_ms",
         "1000; 100 under exactly_once_v2",
         WORKS,
-        "time between commits (Kafka Streams: 30000 at least once), at which cached results are sent; under"
-        " exactly_once_v2 at most `producer.transaction.timeout.ms`",
+        "time between commits, at which cached results are sent (Kafka Streams: 30000 at least once). More costs"
+        " less, and delays results; under exactly_once_v2 at most `producer.transaction.timeout.ms`",
     ),
     Key("connections.max.idle.ms", None, "", WORKS, _CLIENTS),
     Key(
@@ -132,30 +122,24 @@ KEYS: tuple[Key, ...] = (
         None,
         "",
         WORKS,
-        "older name of `deserialization.exception.handler`, which wins when both are given",
+        "older name of `deserialization.exception.handler`, which wins",
     ),
     Key(
         "default.dsl.store",
         "default_dsl_store",
         "rocksDB",
         WORKS,
-        "`rocksDB`, `in_memory`, or the name of a storage engine of your own",
+        "`rocksDB`, `in_memory`, or the name of your own storage engine",
     ),
     Key(
         "default.interactive.query.isolation.level",
         "default_interactive_query_isolation_level",
         "READ_UNCOMMITTED; READ_COMMITTED under exactly_once_v2",
         WORKS,
-        "isolation level of queries that do not choose one: all processed records, or only committed ones; also"
-        " accepted as `default.state.isolation.level`",
+        "what queries see: all processed records, or only committed ones; also accepted as"
+        " `default.state.isolation.level`",
     ),
-    Key(
-        "default.key.serde",
-        "default_key_serde",
-        "",
-        WORKS,
-        "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of one",
-    ),
+    Key("default.key.serde", "default_key_serde", "", WORKS, _SERDE),
     Key("default.list.key.serde.inner", None, "", REFUSED, _LISTS.format("default.key.serde")),
     Key("default.list.key.serde.type", None, "", REFUSED, _LISTS.format("default.key.serde")),
     Key("default.list.value.serde.inner", None, "", REFUSED, _LISTS.format("default.value.serde")),
@@ -165,50 +149,38 @@ KEYS: tuple[Key, ...] = (
         None,
         "",
         WORKS,
-        "older name of `production.exception.handler`, which wins when both are given",
+        "older name of `production.exception.handler`, which wins",
     ),
     Key(
         "default.timestamp.extractor",
         "default_timestamp_extractor",
         "",
         WORKS,
-        "a function, or its import path; the record's own timestamp if empty, and a negative one fails",
+        "a function, or its import path; empty: the record's own timestamp, and a negative one fails",
     ),
-    Key(
-        "default.value.serde",
-        "default_value_serde",
-        "",
-        WORKS,
-        "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of one",
-    ),
-    Key(
-        "deserialization.exception.handler",
-        "deserialization_exception_handler",
-        "",
-        WORKS,
-        "a function, its import path, or the class name of one of Java's; log and fail if empty",
-    ),
+    Key("default.value.serde", "default_value_serde", "", WORKS, _SERDE),
+    Key("deserialization.exception.handler", "deserialization_exception_handler", "", WORKS, _HANDLER),
     Key(
         "dsl.java.defects",
         "dsl_java_defects",
         "cure",
-        WORKS,
-        "`cure`, or `keep` for the same wrong results as Kafka Streams where these can be chosen"
-        " ([defects of Kafka Streams](compatibility.md#defects-of-kafka-streams)); a setting of this library",
+        ADDED,
+        "`cure`, or `keep` for the same wrong results as Kafka Streams"
+        " ([defects](compatibility.md#defects-of-kafka-streams))",
     ),
     Key(
         "dsl.store.format",
         "dsl_store_format",
         "DEFAULT",
         WORKS,
-        "`DEFAULT`, or `HEADERS`: tables without a store supplier of their own keep headers beside values (KIP-1271)",
+        "`DEFAULT`, or `HEADERS`: tables also keep headers, unless they have a store supplier (KIP-1271)",
     ),
     Key(
         "dsl.store.suppliers.class",
         "dsl_store_suppliers_class",
         "",
         WORKS,
-        "a `DslStoreSuppliers`, a class of them, the import path of either, or the name of one of Java's own"
+        "a `DslStoreSuppliers`, a class of them, the import path of either, or the name of Java's"
         " (`BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers`)",
     ),
     Key("enable.metrics.push", "enable_metrics_push", "true", WORKS, _CLIENTS),
@@ -224,76 +196,79 @@ KEYS: tuple[Key, ...] = (
         "ensure_explicit_internal_resource_naming",
         "false",
         WORKS,
-        "`builder.build(config)` refuses generated names of stores and internal topics (KIP-1111)",
+        "`builder.build(config)` rejects generated names of stores and internal topics (KIP-1111); set it in"
+        " production",
     ),
     Key(
         "errors.dead.letter.queue.topic.name",
         "errors_dead_letter_queue_topic_name",
         "",
         WORKS,
-        "topic to which the built-in handlers send records that failed (KIP-1034); it has to exist",
+        "topic to which the built-in handlers send failed records (KIP-1034); it must exist",
     ),
     Key(
         "group.protocol",
         "group_protocol",
         "classic",
         WORKS,
-        "`classic`; `consumer` (KIP-848; Kafka 4.0 or later); `auto`, which is one of these by what the brokers and the"
-        " group are; or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)"
+        "`classic`; `consumer` (KIP-848; Kafka 4.0 or later); `auto`, one of these by the brokers and the group;"
+        " or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)"
         " ([protocols](streams-groups.md))",
     ),
     Key(
         "final.results.part.rows",
         "final_results_part_rows",
         "1000",
-        WORKS,
-        "how many final results of windows, suppressed changes, records of joins with grace or without a partner and"
-        " answers of foreign-key joins are sent on at a time: where one record makes more due, the thread may poll and"
-        " commit in between; a setting of this library",
+        ADDED,
+        "final results, suppressed changes and results of joins that are sent at a time if one record makes many"
+        " due; in between, the thread may poll and commit",
     ),
     Key(
-        "http.listen",
-        "http_listen",
-        "",
-        WORKS,
-        "`host:port` to answer on [over HTTP](querying-over-http.md); none if empty",
+        "http.listen", "http_listen", "", ADDED, "`host:port` to answer [over HTTP](querying-over-http.md); empty: none"
     ),
-    Key("http.max.cpu.percent", "http_max_cpu_percent", "5", WORKS, "part of a busy worker's processor time for HTTP"),
+    Key("http.max.cpu.percent", "http_max_cpu_percent", "5", ADDED, "share of a busy worker's processor time for HTTP"),
     Key(
-        "http.tls.certificate", "http_tls_certificate", "", WORKS, "a PEM file, perhaps with its key; HTTPS alone then"
+        "http.tls.certificate", "http_tls_certificate", "", ADDED, "a PEM file, which may have its key; then only HTTPS"
     ),
-    Key("http.tls.key", "http_tls_key", "", WORKS, "a PEM file with the key of `http.tls.certificate`"),
-    Key("http.token.file", "http_token_file", "", WORKS, "a file with the bearer token that requests must have"),
+    Key("http.tls.key", "http_tls_key", "", ADDED, "a PEM file with the key of `http.tls.certificate`"),
+    Key("http.token.file", "http_token_file", "", ADDED, "a file with the bearer token that requests must have"),
     Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",
         "536870912",
-        WORKS,
-        "bytes that may wait for all threads of a process, divided equally among the partitions read; a partition"
-        " with more bytes of keys, values and headers waiting is paused; -1 is no limit (KIP-770, which Kafka Streams"
-        " has not released)",
+        ADDED,
+        "bytes of read records that may wait in a process, divided equally among its partitions; a partition with"
+        " more is paused; -1: no limit (KIP-770)",
     ),
     Key(
         "log.summary.interval.ms",
         "log_summary_interval_ms",
         "120000",
         WORKS,
-        "time between lines in the log that sum up what a thread has done; 0 is never",
+        "time between log lines that summarize what a thread has done; 0: never",
     ),
     Key(
         "max.task.idle.ms",
         "max_task_idle_ms",
         "0",
         WORKS,
-        "how long a task waits for a partition without records; -1 does not wait",
+        "time that a task with several inputs waits for one without records, so that they are read in time order;"
+        " 0: until an empty partition is read to its end; -1: never",
     ),
-    Key("max.warmup.replicas", "max_warmup_replicas", "2", WORKS, _FILLED),
+    Key(
+        "max.warmup.replicas",
+        "max_warmup_replicas",
+        "2",
+        WORKS,
+        "copies that joining workers fill at a time, at least one per stream thread"
+        " ([warm-ups](high-availability.md#when-a-worker-joins))",
+    ),
     Key(
         "metadata.cluster.check.enable",
         "metadata_cluster_check_enable",
         "true",
         IGNORED,
-        "librdkafka does not tell a broker which cluster and node it means, so that none can refuse (KIP-1242)",
+        "librdkafka does not send the cluster and node that it means (KIP-1242)",
     ),
     Key(
         "metadata.max.age.ms",
@@ -304,16 +279,14 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("metadata.recovery.strategy", None, "", WORKS, _CLIENTS),
     Key("metadata.recovery.rebootstrap.trigger.ms", None, "", WORKS, _CLIENTS),
-    Key("metric.reporters", None, "", REFUSED, "metrics are read from `KafkaStreams.metrics()`, not by Java classes"),
-    Key(
-        "metrics.num.samples", "metrics_num_samples", "2", WORKS, _METRICS.format("how many windows of time they keep")
-    ),
+    Key("metric.reporters", None, "", REFUSED, "read metrics from `KafkaStreams.metrics()`"),
+    Key("metrics.num.samples", "metrics_num_samples", "2", WORKS, "windows that rates, means and maxima cover"),
     Key(
         "metrics.recording.level",
         "metrics_recording_level",
         "INFO",
         WORKS,
-        "sensors of a higher level take no values; operations of stores are measured at `DEBUG`"
+        "sensors of a higher level record nothing; `DEBUG` measures operations of stores"
         " ([Metrics](monitoring.md#metrics))",
     ),
     Key(
@@ -321,60 +294,86 @@ KEYS: tuple[Key, ...] = (
         "metrics_sample_window_ms",
         "30000",
         WORKS,
-        _METRICS.format("the length of a window"),
+        "length of a window of `metrics.num.samples`",
     ),
-    Key("num.standby.replicas", "num_standby_replicas", "0", WORKS, _STANDBY),
-    Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
+    Key(
+        "num.standby.replicas",
+        "num_standby_replicas",
+        "0",
+        WORKS,
+        "copies of a task in processes with other state directories, which save restores after a failure"
+        " ([standby tasks](high-availability.md#standby-tasks))",
+    ),
+    Key(
+        "num.stream.threads",
+        "num_stream_threads",
+        "1",
+        WORKS,
+        "threads of a process; to use more cores, run more workers",
+    ),
     Key(
         "otel.traces",
         "otel_traces",
         "",
-        WORKS,
-        "share of records with [spans](monitoring.md#tracing); this library's own",
+        ADDED,
+        "share of records with [spans](monitoring.md#tracing), 0 to 1; empty: none",
     ),
     Key(
         "poll.gather.ms",
         "poll_gather_ms",
         "5",
-        WORKS,
-        "how long the next records may gather after few came, so that they share a turn of the thread; 0 is not at all",
+        ADDED,
+        "time that records may gather if few came, which saves processor time; 0: none",
     ),
     Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
-    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", WORKS, _PROBING),
     Key(
-        "processing.exception.handler",
-        "processing_exception_handler",
-        "",
+        "probing.rebalance.interval.ms",
+        "probing_rebalance_interval_ms",
+        "600000",
         WORKS,
-        "a function, its import path, or the class name of one of Java's; log and fail if empty",
+        "time after which a worker that fills copies takes tasks anyway if the gap has not shrunk"
+        " ([warm-ups](high-availability.md#when-a-worker-joins))",
     ),
+    Key("processing.exception.handler", "processing_exception_handler", "", WORKS, _HANDLER),
     Key(
         "processing.exception.handler.global.enabled",
         "processing_exception_handler_global_enabled",
         "false",
         WORKS,
-        "asks the processing exception handler about the records of global stores too, as about those of tasks",
+        "calls the processing exception handler for global stores too",
     ),
-    Key("processing.guarantee", "processing_guarantee", "at_least_once", WORKS, "`at_least_once` or `exactly_once_v2`"),
+    Key(
+        "processing.guarantee",
+        "processing_guarantee",
+        "at_least_once",
+        WORKS,
+        "`at_least_once`: a failure can repeat results; `exactly_once_v2`: it cannot, and results wait for"
+        " commits ([guarantees](guarantees.md))",
+    ),
     Key(
         "processor.wrapper.class",
         "processor_wrapper_class",
         "",
         WORKS,
-        "a `ProcessorWrapper`, a class of them, a function `(node name, supplier)` that gives a supplier, or the import"
-        " path of one (KIP-1112)",
+        "a `ProcessorWrapper`, a class of them, a function `(node name, supplier)` that returns a supplier, or"
+        " the import path of one (KIP-1112)",
     ),
     Key(
         "production.exception.handler",
         "production_exception_handler",
         "",
         WORKS,
-        "a function, its import path, or the class name of one of Java's; fail if empty, and process again what was"
-        " not delivered in time",
+        "a function, its import path, or the name of Java's; empty: process undelivered records again, otherwise fail",
     ),
     Key("rack.aware.assignment.non_overlap_cost", "rack_aware_assignment_non_overlap_cost", "", IGNORED, _RACK),
     Key("rack.aware.assignment.strategy", "rack_aware_assignment_strategy", "none", IGNORED, _RACK),
-    Key("rack.aware.assignment.tags", "rack_aware_assignment_tags", "", WORKS, _TAGS),
+    Key(
+        "rack.aware.assignment.tags",
+        "rack_aware_assignment_tags",
+        "",
+        WORKS,
+        "tags (`client.tag.`) in which a standby copy and its task should differ",
+    ),
     Key("rack.aware.assignment.traffic_cost", "rack_aware_assignment_traffic_cost", "", IGNORED, _RACK),
     Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.receive.buffer.bytes`"),
     Key("reconnect.backoff.max.ms", None, "1000", WORKS, _CLIENTS),
@@ -384,58 +383,59 @@ KEYS: tuple[Key, ...] = (
         "repartition_purge_interval_ms",
         "30000",
         WORKS,
-        "time between deletions of repartition records that were read",
+        "time between deletions of processed repartition records; more needs more disk on the brokers",
     ),
-    Key("replication.factor", "replication_factor", "-1", WORKS, "of internal topics; -1 is the broker's default"),
-    Key("request.timeout.ms", None, "30000", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
-    Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS + "; also the longest wait of a stream thread, 1000 there"),
     Key(
-        "retry.backoff.ms",
-        None,
-        "",
+        "replication.factor",
+        "replication_factor",
+        "-1",
         WORKS,
-        _CLIENTS + "; also a stream thread's, 100 there; producers have 10 under exactly_once_v2",
+        "of internal topics; -1: the brokers' default; set 3 in production",
+    ),
+    Key("request.timeout.ms", None, "30000", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
+    Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS + "; a stream thread waits 1000 at most"),
+    Key(
+        "retry.backoff.ms", None, "", WORKS, _CLIENTS + "; a stream thread has 100, producers 10 under exactly_once_v2"
     ),
     Key(
         "rocksdb.block.cache.bytes",
         "rocksdb_block_cache_bytes",
         "",
-        WORKS,
-        "blocks read from disk by all RocksDB stores of a process, with indexes and filters, at least 1 MiB; as"
-        " `rocksdb.profile` says if empty; a setting of this library",
+        ADDED,
+        "memory of a process for blocks read from disk, with indexes and filters, at least 1 MiB; empty: by"
+        " `rocksdb.profile`",
     ),
     Key(
         "rocksdb.config.setter",
         "rocksdb_config_setter",
         "",
         WORKS,
-        "a function `(store name, options)` that changes the `rocksdict.Options` of a store, its import path, or a"
-        " mapping of names of options to values (`write_buffer_size`)",
+        "a function `(store name, options)` that changes the `rocksdict.Options` of a store, its import path, or"
+        " a mapping of options to values (`write_buffer_size`)",
     ),
     Key(
         "rocksdb.profile",
         "rocksdb_profile",
         "default",
-        WORKS,
-        "what RocksDB's memory is sized for: `default`, `many-small-stores`, `large-store` or `low-memory`"
-        " ([RocksDB](rocksdb.md)); a setting of this library",
+        ADDED,
+        "sizes RocksDB's memory for `default`, `many-small-stores`, `large-store` or `low-memory`"
+        " ([RocksDB](rocksdb.md))",
     ),
     Key(
         "rocksdb.sync.commits",
         "rocksdb_sync_commits",
         "false",
-        WORKS,
-        "each commit waits until the log of each task's database is on disk, which takes 0.3 ms and more for each"
-        " task; for stores without a changelog, which a power loss would set back to an earlier commit ([what it means"
-        " and costs](rocksdb.md#power-loss)); a setting of this library",
+        ADDED,
+        "each commit waits until it is on disk, at least 0.3 ms per task; for stores without a changelog, which a"
+        " [power loss](rocksdb.md#power-loss) would set back",
     ),
     Key(
         "rocksdb.write.buffers.bytes",
         "rocksdb_write_buffers_bytes",
         "",
-        WORKS,
-        "memtables of all RocksDB stores of a process, at least 1 MiB; when it is full, those of the database written"
-        " to are flushed; as `rocksdb.profile` says if empty; a setting of this library",
+        ADDED,
+        "memory of a process for memtables, at least 1 MiB; if full, those of the database written to are"
+        " flushed; empty: by `rocksdb.profile`",
     ),
     Key("security.protocol", None, "", WORKS, _CLIENTS),
     Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),
@@ -444,94 +444,89 @@ KEYS: tuple[Key, ...] = (
         "state_cleanup_delay_ms",
         "600000",
         WORKS,
-        "how long the directory of a task that moved away is kept, and the interval at which such directories are"
-        " looked for",
+        "time that the directory of a task that moved away is kept, and interval of the check",
     ),
     Key(
         "state.cleanup.dir.max.age.ms",
         "state_cleanup_dir_max_age_ms",
         "-1",
         WORKS,
-        "at start, task directories not used for longer are removed; -1 keeps them",
+        "at the start, removes task directories not used for longer; -1: keeps them",
     ),
     Key(
         "shadow.of",
         "shadow_of",
         "",
-        WORKS,
-        "makes the application a shadow of the one with this id: it reads as far as that one has committed, and its"
-        " results do not reach the topics of its sinks ([a live shadow](changing-an-application.md#live-shadow)); a"
-        " setting of this library",
+        ADDED,
+        "makes the application a [live shadow](changing-an-application.md#live-shadow) of the one with this id",
     ),
     Key(
         "shadow.sinks",
         "shadow_sinks",
         "topics",
-        WORKS,
-        "where the results of a shadow go: `topics` is `<application.id>-<topic>-shadow` for each output topic,"
-        " `nowhere` sends none; a setting of this library",
+        ADDED,
+        "results of a shadow: `topics` writes them to `<application.id>-<topic>-shadow`, `nowhere` drops them",
     ),
-    Key("state.dir", "state_dir", "${XDG_STATE_HOME:-~/.local/state}/streams", WORKS, "root of the state directories"),
+    Key(
+        "state.dir",
+        "state_dir",
+        "${XDG_STATE_HOME:-~/.local/state}/streams",
+        WORKS,
+        "root of the state directories; use a disk that survives restarts",
+    ),
     Key(
         "state.on.changelog.loss",
         "state_on_changelog_loss",
         "write",
-        WORKS,
-        "what to do when a changelog has lost its records, because the topic was deleted and made again or its log was"
-        " truncated, and the store is complete on disk ([replaced topics](guarantees.md#replaced-topics)): `write` puts"
-        " the store into the changelog; `fail` rejects the task; a setting of this library",
+        ADDED,
+        "if a changelog was [re-created or truncated](guarantees.md#replaced-topics), and the store is complete"
+        " on disk: `write` it into the changelog, or `fail` the task",
     ),
     Key(
         "state.on.damage",
         "state_on_damage",
         "rebuild",
-        WORKS,
-        "what to do with state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild`"
-        " removes it and restores it from its changelog; `fail` keeps it, and the thread that found it fails; a"
-        " setting of this library",
+        ADDED,
+        "for [state that is damaged on disk](versions.md#damaged-state): `rebuild` it from its changelog, or"
+        " `fail` and keep it",
     ),
     Key(
         "state.on.schema.change",
         "state_on_schema_change",
         "fail",
-        WORKS,
-        "what to do when the rows of a store, or records that wait in a repartition topic, have another form than the"
-        " serdes of this version read ([changed values](changing-an-application.md#changed-values)): `fail` refuses to"
-        " run the task; `warn` says it in the log, and each read of such a row fails; a setting of this library",
+        ADDED,
+        "if the serdes cannot read [rows of an earlier version](changing-an-application.md#changed-values):"
+        " `fail` the task, or `warn`, and each read of such a row fails",
     ),
     Key(
         "state.snapshot.dir",
         "state_snapshot_dir",
         "",
-        WORKS,
-        "where snapshots are, a directory or `s3://BUCKET/PATH`, `gs://...`, `az://...`: of tasks"
-        " ([snapshots](high-availability.md#snapshots)), and of stores that `bootstrap` has written"
-        " ([handover](spark-handover.md#snapshots)); a worker without state begins with one that fits and replays the"
-        " rest of the changelog; a setting of this library",
+        ADDED,
+        "a directory, or `s3://BUCKET/PATH`, `gs://...`, `az://...`, with"
+        " [snapshots](high-availability.md#snapshots), from which a worker without state starts; also those of [a"
+        " handover](spark-handover.md#snapshots)",
     ),
     Key(
         "state.snapshot.interval.ms",
         "state_snapshot_interval_ms",
         "",
-        WORKS,
-        "how often a worker writes a [snapshot](high-availability.md#snapshots) of each of its tasks to"
-        " `state.snapshot.dir`; none unless it is set; a setting of this library",
+        ADDED,
+        "how often a worker writes a [snapshot](high-availability.md#snapshots) of each task; empty: never",
     ),
     Key(
         "statestore.cache.max.bytes",
         "statestore_cache_max_bytes",
         "10485760",
         WORKS,
-        "cache of all threads of a process; when it is full, rows without a waiting change are dropped, then the"
-        " waiting changes are forwarded",
+        "cache of a process, which merges updates of a key until the next commit; 0 sends each update",
     ),
     Key(
         "statestore.uncommitted.max.bytes",
         "statestore_uncommitted_max_bytes",
         "67108864",
         WORKS,
-        "uncommitted writes of all threads of a process; when they come to so many bytes, a commit is due; -1 is no"
-        " limit",
+        "uncommitted writes of a process that make it commit early; -1: no limit",
     ),
     Key(
         "task.assignor.class",
@@ -540,26 +535,22 @@ KEYS: tuple[Key, ...] = (
         REFUSED,
         "librdkafka takes no assignor of ours; tasks are assigned by its cooperative-sticky one",
     ),
-    Key(
-        "task.timeout.ms", "task_timeout_ms", "300000", WORKS, "how long a task retries what timed out before it fails"
-    ),
+    Key("task.timeout.ms", "task_timeout_ms", "300000", WORKS, "time that a task retries before its thread fails"),
     Key(
         "timestamp.after.max.handler",
         "timestamp_after_max_handler",
         "fail",
-        WORKS,
-        "what happens to a record whose time is further ahead of the clock than `timestamp.after.max.ms`: `fail` ends"
-        " the task, `drop` leaves it out, counts it and logs it, `take` logs it and processes it; a setting of this"
-        " library",
+        ADDED,
+        "for records beyond `timestamp.after.max.ms`: `fail` ends the task, `drop` counts and logs them, `take`"
+        " logs and processes them",
     ),
     Key(
         "timestamp.after.max.ms",
         "timestamp_after_max_ms",
         "3153600000000",
-        WORKS,
-        "how far the time of a record may be ahead of the wall clock ([times far"
-        " ahead](concepts.md#timestamps-far-in-the-future)); 100 years, so that only times in a wrong unit are; -1"
-        " is no limit; a setting of this library",
+        ADDED,
+        "how far a record's time may be [ahead of the clock](concepts.md#timestamps-far-in-the-future); 100"
+        " years, which only wrong units exceed; -1: no limit",
     ),
     Key(
         "topology.description.push.enabled",
@@ -579,35 +570,29 @@ KEYS: tuple[Key, ...] = (
         "trace.every",
         "trace_every",
         "",
-        WORKS,
-        "follows one record in so many through nodes, stores and topics, with a line of the logger `streams.trace` for"
-        " each step ([Following a record](following-a-record.md)); 1 is each record, empty is none; a setting of this"
-        " library",
+        ADDED,
+        "logs the steps of one record in this many ([Following a record](following-a-record.md)); 1: each; empty: none",
     ),
     Key(
         "trace.keys",
         "trace_keys",
         "",
-        WORKS,
-        "follows the records that have one of these keys, when they are read or later: texts separated by commas, a"
-        ' JSON array (`[42, "a,b", null]`), or a list; a text also stands for keys that are written so; a setting of'
-        " this library",
+        ADDED,
+        'logs the steps of records with these keys: separated by commas, a JSON array (`[42, "a,b", null]`), or a list',
     ),
     Key(
         "trace.topics",
         "trace_topics",
         "",
-        WORKS,
-        "with `trace.every` or `trace.keys`, the source topics whose records are followed; all if empty; a setting of"
-        " this library",
+        ADDED,
+        "source topics to which `trace.every` and `trace.keys` apply; empty: all",
     ),
     Key(
         "upgrade.from",
         "upgrade_from",
         "",
         WORKS,
-        "under 3.4 and older, a change of a table's grouping goes to its repartition topic in two records, as those"
-        " versions read it (KIP-904)",
+        "3.4 or older: a change of a table's grouping is two repartition records, as those versions read it (KIP-904)",
     ),
     Key("window.size.ms", None, "", REFUSED, "give the window size to the windowed serde"),
     Key("windowed.inner.class.serde", None, "", REFUSED, "give the inner serde to the windowed serde"),
@@ -616,21 +601,21 @@ KEYS: tuple[Key, ...] = (
         "windowstore_changelog_additional_retention_ms",
         "86400000",
         WORKS,
-        "for how much longer than its window store shows them a changelog keeps rows, by the time of the store",
+        "time by which a changelog keeps rows longer than its window store",
     ),
     Key(
         "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
         "outer_join_emit_interval_ms",
         "1000",
         WORKS,
-        "how often, by the wall clock, a left or outer join of streams looks for records whose windows have closed",
+        "time between checks of a left or outer join of streams for closed windows",
     ),
     Key(
         "__emit.interval.ms.kstreams.windowed.aggregation__",
         "windowed_aggregation_emit_interval_ms",
         "1000",
         WORKS,
-        "how often, by the wall clock, an aggregation that emits when windows close looks for closed windows",
+        "time between checks of an aggregation with final results for closed windows",
     ),
     Key("__internal.override.topic.prefix__", None, "", REFUSED, "internal topics begin with the application id"),
     Key(
@@ -641,7 +626,7 @@ KEYS: tuple[Key, ...] = (
         "changelog records carry no positions; compare offsets by the query's position",
     ),
     Key("__processing.threads.enabled__", None, "", REFUSED, "a stream thread polls and processes"),
-    Key("__state.updater.enabled__", None, "", REFUSED, "restoring always goes on beside processing"),
+    Key("__state.updater.enabled__", None, "", REFUSED, "restores always run alongside processing"),
     Key("internal.task.assignor.class", None, "", REFUSED, "librdkafka takes no assignor of ours"),
 )
 

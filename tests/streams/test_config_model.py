@@ -70,6 +70,11 @@ def test_every_key_of_kafka_streams_is_in_the_table() -> None:
     assert len(KEYS) == len(BY_NAME)
 
 
+def test_settings_that_kafka_streams_does_not_have_are_marked_as_added() -> None:
+    of_kafka = {*KEYS_OF_KAFKA_STREAMS.split(), "retry.backoff.max.ms", "__state.updater.enabled__"}
+    assert {key.name for key in KEYS if key.status == "added"} == set(BY_NAME) - of_kafka
+
+
 def test_the_table_and_the_model_have_the_same_fields_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state-home")
     shown = config().shown()
@@ -106,7 +111,9 @@ def test_names_may_be_keywords_dotted_or_snake_case_mixed() -> None:
 
 @given(
     st.sets(
-        st.sampled_from([key for key in KEYS if key.field is not None and key.status == "works" and key.default]),
+        st.sampled_from(
+            [key for key in KEYS if key.field is not None and key.status in ("works", "added") and key.default]
+        ),
         max_size=8,
     ),
     st.randoms(use_true_random=False),
