@@ -231,7 +231,13 @@ KEYS: tuple[Key, ...] = (
         "http.tls.certificate", "http_tls_certificate", "", ADDED, "a PEM file, which may have its key; then only HTTPS"
     ),
     Key("http.tls.key", "http_tls_key", "", ADDED, "a PEM file with the key of `http.tls.certificate`"),
-    Key("http.token.file", "http_token_file", "", ADDED, "a file with the bearer token that requests must have"),
+    Key(
+        "http.token.file",
+        "http_token_file",
+        "",
+        ADDED,
+        "a file with the bearer token that requests must have; with two, on two lines, while it is changed",
+    ),
     Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",
