@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from docs_support.blocks import PAGES, ROOT, SPARK, Block, blocks, commands, is_offline, prepare, redirected
+from docs_support.blocks import PAGES, ROOT, SPARK, Block, blocks, commands, is_offline, redirected
+from docs_support.folders import prepare
 
 CHECKED = ("python", "sh", "toml", "json", "text", "console", "csv")
 """Languages whose blocks are handled, `console` and `csv` in `test_consoles.py`; a `text` is output, or a drawing."""

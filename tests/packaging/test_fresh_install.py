@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from docs_support.blocks import QUICK_START, ROOT, blocks, commands, is_offline, prepare
+from docs_support.blocks import QUICK_START, ROOT, blocks, commands, is_offline
+from docs_support.folders import prepare
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -223,6 +223,15 @@ def test_any_text_can_be_printed(trial: Try) -> None:
     assert [json.loads(each)["key"] for each in found.out.splitlines()] == ["a", "\x9b31m"]
 
 
+def test_a_table_shows_the_first_line_of_a_header(trial: Try) -> None:
+    """A stack trace would fill the screen; JSON has all of it."""
+    line = '{"value": "a", "headers": {"trace": "Traceback:\\n  File", "long": "' + "x" * 501 + '"}}\n'
+    found = trial(WORDS, *START, "--format", "text", given=line)
+    assert found.out.endswith(f"headers: trace=Traceback: ..., long={'x' * 500}... (1 more characters)\n")
+    found = trial(WORDS, *START, given=line)
+    assert json.loads(found.out)["headers"]["trace"] == "Traceback:\n  File"
+
+
 def test_settings_that_mean_nothing_here_change_nothing(trial: Try) -> None:
     words = ("-c", "state.dir=/proc/nowhere", "-c", "max.task.idle.ms=1000")
     assert trial(WORDS, *START, *words, given="a").out == trial(WORDS, *START, given="a").out != ""

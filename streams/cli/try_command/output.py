@@ -102,7 +102,7 @@ class Table:
             topic = output.topic if output.place is None else f"{output.topic}-{output.place[0]}"
             self._line([_clock(output.timestamp_ms), topic, *_pair(output.key, output.value)])
             if output.headers:
-                named = ", ".join(f"{as_text(name)}={as_text(_header(value))}" for name, value in output.headers)
+                named = ", ".join(f"{as_text(name)}={_header(value)}" for name, value in output.headers)
                 self._write(f"{' ' * 12}{_GAP}headers: {named}\n")
         self._stream.flush()
 
@@ -142,8 +142,12 @@ def _pair(key: Any, value: Any) -> tuple[str, str]:
     return cut(as_text(key), MOST_CELL), cut(as_text(value), MOST_VALUE)
 
 
-def _header(value: bytes | None) -> Any:
-    return None if value is None else bytes_as_json(value)
+def _header(value: bytes | None) -> str:
+    """Returns the first line of a header, with dots if there are more: a stack trace would fill the screen."""
+    shown = None if value is None else bytes_as_json(value)
+    if not isinstance(shown, str) or "\n" not in shown:
+        return cut(as_text(shown), MOST_VALUE)
+    return cut(as_text(shown.partition("\n")[0]), MOST_VALUE) + " ..."
 
 
 def _clock(ms: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,23 +12,12 @@ QUICK_START = ROOT / "docs" / "quick-start.md"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
 SPARK = {
     ROOT / "docs" / f"{page}.md": "tests/integration and tests/spark run the pages about Spark"
-    for page in ("spark", "spark-backfill", "spark-handover", "tutorial-pyspark")
+    for page in ("spark", "spark-backfill", "spark-handover")
 }
 """Pages whose blocks other tests run, and which."""
 BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OFFLINE = ("describe", "config", "completion", "demo", "try", "--version", "--help")
 """Commands of ours that need neither Kafka nor state."""
-
-APP = """
-from streams import StreamsBuilder
-
-builder = StreamsBuilder(key_serde="string", value_serde="json")
-orders = builder.table("orders", materialized="orders")
-orders.to_stream().to("orders-seen")
-topology = builder
-"""
-"""An `app.py` that fits the pages that show none."""
-
 
 @dataclass(frozen=True)
 class Block:
@@ -82,24 +70,3 @@ def is_offline(command: str) -> bool:
     if words[0] == "streams":
         return words[1] in OFFLINE
     return words[0] in ("export", "pytest")
-
-
-def prepare(page: Path, folder: Path) -> Path:
-    """Makes the folder where a reader of the page is, with the files that the page speaks of."""
-    of_word_count = page == ROOT / "examples" / "README.md"
-    if page.parent.parent == ROOT / "examples" or of_word_count:
-        example = ROOT / "examples" / "01_word_count" if of_word_count else page.parent
-        return Path(shutil.copytree(example, folder / example.name, ignore=shutil.ignore_patterns("__pycache__")))
-    files = {"app.py": APP, "cluster.toml": '"state.cleanup.delay.ms" = 600000\n', "kafka.toml": ""}
-    if page.name.startswith("tutorial-"):
-        files = {"app.py": blocks(page, "python")[0].text}
-    if page == ROOT / "README.md":
-        files = {"app.py": blocks(page, "python")[0].text}
-    if page == QUICK_START:
-        files = {"app.py": blocks(page, "python")[0].text, "streams.toml": blocks(page, "toml")[0].text}
-    if page.name == "topics-and-records.md":
-        files = {"app.py": blocks(ROOT / "README.md", "python")[0].text}
-        files |= {"orders.py": blocks(page, "python")[0].text, "orders.jsonl": blocks(page, "json")[0].text}
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return folder

@@ -36,6 +36,11 @@ def steps(page: Path) -> list[tuple[str, str, str]]:
     return found
 
 
+def is_file(paragraph: str) -> bool:
+    """Returns whether a paragraph names a file for the block below it."""
+    return FILE.search(paragraph) is not None
+
+
 def copy_block(folder: Path, paragraph: str, language: str, text: str) -> Path:
     """Copies a block to the file that the paragraph before it names last.
 
@@ -57,7 +62,7 @@ def copy_files(folder: Path, pages: list[Path]) -> None:
     """Copies the files of whole pages."""
     for page in pages:
         for paragraph, language, text in steps(page):
-            if language in LANGUAGES.values() and FILE.search(paragraph):
+            if language in LANGUAGES.values() and is_file(paragraph):
                 copy_block(folder, paragraph, language, text)
 
 

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from docs_support.blocks import QUICK_START, ROOT
 
-FOLLOWED = [QUICK_START, *sorted((ROOT / "docs").glob("tutorial-*.md"))]
+TUTORIAL = sorted((ROOT / "docs").glob("tutorial-*.md"))
+"""Its pages in their order: each changes the files of the pages before."""
+FOLLOWED = [QUICK_START, *TUTORIAL]
 """`tests/docs/test_tutorials_followed.py` follows them, so that no other test has to run their blocks."""
