@@ -1,9 +1,9 @@
-"""The files of the tutorial about PySpark run one after the other, in the session of the other tests.
+"""The backfill of the tutorial's last page runs in the session of the other tests.
 
 `tests/docs/test_tutorials_followed.py` follows the page as a reader does, in processes of their own.
 """
 
-import re
+import importlib
 import runpy
 import sys
 from pathlib import Path
@@ -11,26 +11,25 @@ from typing import Any
 
 import pytest
 
-FILE = re.compile(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from docs_support.copied import copy_files
+from docs_support.followed import TUTORIAL
 
 
-def test_the_tutorial_runs(
-    spark: Any, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (root / "docs" / "tutorial-pyspark.md").read_text()
-    files = FILE.findall(page)
-    assert [name for name, _ in files] == ["app.py", "make_lake.py", "history.py"]
+def test_the_backfill_of_the_tutorial_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_files(tmp_path, TUTORIAL)
+    script = tmp_path / "history.py"
+    files = '"{topic}.parquet"'
+    assert files in script.read_text()
+    script.write_text(script.read_text().replace(files, f'"{tmp_path}/{{topic}}.parquet"'))  # not where the JVM began
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for name, text in files:
-        (tmp_path / name).write_text(
-            text.replace('"lake"', repr(str(tmp_path / "lake")))
-        )  # the JVM stays where it began
+    runpy.run_path("lake.py", run_name="__main__")
     try:
-        for name in ("make_lake.py", "history.py"):
-            runpy.run_path(name, run_name="__main__")
+        history = importlib.import_module("history")
+        balances = history.backfill(spark, f"{tmp_path}/run").table("balances").collect()
     finally:
-        sys.modules.pop("app", None)
-    shown = capsys.readouterr().out.strip()
-    assert shown.startswith("90 orders")
-    assert [line for line in shown.splitlines() if "customer-" in line and line not in page] == []
+        for name in ("history", "lake", "shop"):
+            sys.modules.pop(name, None)
+    assert {row["key"]: row["value"] for row in balances} == {"ann": -450, "bob": -440, "cid": 0}
+    shown = TUTORIAL[-1].read_text()
+    assert all(f"|{row['key']}|{row['value']:5}|" in shown for row in balances)

@@ -27,7 +27,7 @@ class ReaderOnKafka:
 
     :param folder: where the commands are given.
     :param home: an empty folder for state and logs.
-    :param runs_on: whether an application goes on while later commands are given.
+    :param runs_on: whether an application keeps running while later commands are given.
     """
 
     def __init__(self, folder: Path, home: Path, bootstrap: str, application: str, *, runs_on: bool) -> None:
@@ -99,7 +99,7 @@ class ReaderOnKafka:
         assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
     def _run_until_it_prints(self, words: list[str]) -> None:
-        """Runs a command that goes on until Ctrl-C, which it gets after the first line."""
+        """Runs a command that continues until Ctrl-C, which it gets after the first line."""
         with subprocess.Popen(
             words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True
         ) as process:
