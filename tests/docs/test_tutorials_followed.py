@@ -144,9 +144,7 @@ def test_a_block_changes_the_parts_of_a_file_that_it_shows(tmp_path: Path) -> No
         'def topology():\n    return one()\n\n\nif __name__ == "__main__":\n    topology()\n'
     )
     copy_block(tmp_path, "Save this as `app.py`:", "python", script)
-    block = (
-        "import re\n\nLIMIT = 3\n\n\nclass Two:\n    pass\n\n\n@re.compile\ndef one():\n    return 2\n"
-    )
+    block = "import re\n\nLIMIT = 3\n\n\nclass Two:\n    pass\n\n\n@re.compile\ndef one():\n    return 2\n"
     copy_block(tmp_path, "In `app.py`, the number changes:", "python", block)
     assert (tmp_path / "app.py").read_text() == (
         "import re\n\nSIZE = 1\n\nLIMIT = 3\n\n\n@re.compile\ndef one():\n    return 2\n\n\n"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from docs_support.blocks import PAGES, QUICK_START, ROOT, blocks, commands, is_offline
-from docs_support.followed import TUTORIAL
 from docs_support.folders import prepare
+from docs_support.followed import TUTORIAL
 from docs_support.reader_on_kafka import ReaderOnKafka
 from integration_support.topics import Topics
 

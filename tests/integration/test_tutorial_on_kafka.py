@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def follow(reader: ReaderOnKafka, page: Path, *, stops_old: bool) -> int:
             wait_until(f"{command} shows what the page shows", is_shown, deadline_s=DEADLINE_S)
             compared += 1
         elif command := MAKES_FILES.get(text.partition("\n")[0] + "\n"):
-            reader.give(command)
+            reader.run(shlex.split(command))
     return compared
 
 

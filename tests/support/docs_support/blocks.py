@@ -19,6 +19,7 @@ BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re
 OFFLINE = ("describe", "config", "completion", "demo", "try", "--version", "--help")
 """Commands of ours that need neither Kafka nor state."""
 
+
 @dataclass(frozen=True)
 class Block:
     page: Path

@@ -20,7 +20,6 @@ topology = builder
 """An `app.py` that fits the pages that show none."""
 
 
-
 def prepare(page: Path, folder: Path) -> Path:
     """Makes the folder where a reader of the page is, with the files that the page speaks of."""
     of_word_count = page == ROOT / "examples" / "README.md"

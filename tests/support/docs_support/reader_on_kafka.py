@@ -57,7 +57,7 @@ class ReaderOnKafka:
         elif "--follow" in words:
             self._run_until_it_prints(words)
         else:
-            self._run(words)
+            self.run(words)
 
     def _here(self, word: str) -> str:
         for there, here in (
@@ -81,7 +81,7 @@ class ReaderOnKafka:
         done = subprocess.run(words, cwd=self.folder, env=self.environment, capture_output=True, timeout=DEADLINE_S)
         return done.stdout.decode()
 
-    def _run(self, words: list[str]) -> None:
+    def run(self, words: list[str]) -> None:
         """Runs a command to its end; one about state finds the state of the last application that ran."""
         home = self._home / "home"
         if words[:2] == ["streams", "state"] and self._state.exists():
