@@ -251,9 +251,9 @@ def test_a_standby_that_is_ahead_waits_for_the_group(tmp_path: Path, build: Buil
             assert [(job.start, job.end) for job in jobs] == [(3, end)]
         assert progress.has_rows("r")
         # What it has is right again when the group has come so far; before that it cannot become active with it.
-        assert restores.plan(kit.task, {place: OffsetAndMetadata(3)}) == []
+        assert restores.plan([(kit.task, {place: OffsetAndMetadata(3)})]) == []
         assert progress.has_rows("r")
-        assert [(one.start, one.end) for one in restores.plan(kit.task, {place: OffsetAndMetadata(1)})] == [(0, 1)]
+        assert [(one.start, one.end) for one in restores.plan([(kit.task, {place: OffsetAndMetadata(1)})])] == [(0, 1)]
         assert not progress.has_rows("r")
 
 

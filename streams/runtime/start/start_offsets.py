@@ -158,11 +158,13 @@ class StartOffsets:
             consumer = self._restore_consumer
             left = start_guard.check_changelogs(application, tasks, committed, consumer, self._consumer.committed)
             start_guard.log_left_out(left)
+        wanted: dict[Task, tuple[Collection[TopicPartition], Starts]] = {}
         for task in tasks:
             keep_changelog_ids(task)
             names = inputs[task.id]
             known = self._before_lost(task, {name: committed[name] for name in names if name in committed}, lost)
-            yield task, self._with_starts(task, [name for name in names if name not in task.absent], known)
+            wanted[task] = [name for name in names if name not in task.absent], known
+        yield from self._with_starts(wanted)
 
     def find_added(self, task: Task, added: Collection[TopicPartition]) -> Starts:
         """Returns where partitions start that a running task did not read before.
@@ -176,7 +178,8 @@ class StartOffsets:
         start_guard.check_complete(task.environment.settings.application_id, committed, task.id)
         start_guard.check_topics(task.id, committed, task.topic_ids)
         lost = find_truncated([task], committed, self._admin)
-        return self._with_starts(task, existing, self._before_lost(task, committed, lost))
+        ((_, starts),) = self._with_starts({task: (existing, self._before_lost(task, committed, lost))})
+        return starts
 
     def _before_lost(self, task: Task, committed: Starts, lost: Mapping[TopicPartition, int]) -> Starts:
         """Returns committed offsets, earlier ones of inputs whose logs have other records before them now.
@@ -193,18 +196,26 @@ class StartOffsets:
                 found[name] = from_difference(task, name, one, first)
         return found
 
-    def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:
-        """Adds to the committed offsets where partitions without one start, and commits that."""
-        missing = [name for name in inputs if name not in committed]
-        starts = committed
-        if missing:
-            found = starting_offsets(task, missing, self._consumer, self._default, self._clock)
-            found = with_forms(task, with_ids(found, task.topic_ids))
-            if task.stores.engines:
-                # From now on a missing offset is a lost one (`check_positions`), also before the first commit.
-                self._committer.offsets.start_at(found)
-            starts = committed | found
-        start_unrestored(task, committed, starts)
+    def _with_starts(
+        self, wanted: Mapping[Task, tuple[Collection[TopicPartition], Starts]]
+    ) -> list[tuple[Task, Starts]]:
+        """Adds to committed offsets where partitions without one start, and commits that, of all tasks at once.
+
+        :param wanted: the inputs of each task, and those of its offsets that are committed.
+        """
+        missing = {task: [one for one in inputs if one not in known] for task, (inputs, known) in wanted.items()}
+        offsets = starting_offsets(missing, self._consumer, self._default, self._clock)
+        found: dict[Task, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for task, names in missing.items():
+            begun = {name: OffsetAndMetadata(offsets[name]) for name in names}
+            found[task] = with_forms(task, with_ids(begun, task.topic_ids))
+        # From now on a missing offset is a lost one (`check_positions`), also before the first commit.
+        first = {name: one for task, of_task in found.items() if task.stores.engines for name, one in of_task.items()}
+        if first:
+            self._committer.offsets.start_at(first)
+        starts = [(task, {**known, **found[task]}) for task, (_, known) in wanted.items()]
+        for task, of_task in starts:
+            start_unrestored(task, wanted[task][1], of_task)
         return starts
 
 
@@ -262,18 +273,21 @@ def start_unrestored(
 
 
 def starting_offsets(
-    task: Task, missing: Collection[TopicPartition], consumer: Consumer, default: AutoOffsetReset, clock: Clock
-) -> dict[TopicPartition, OffsetAndMetadata]:
+    missing: Mapping[Task, Collection[TopicPartition]], consumer: Consumer, default: AutoOffsetReset, clock: Clock
+) -> dict[TopicPartition, int]:
     """Returns the offsets at which partitions without a committed one start, by the policy of each.
 
     :raises StreamsError: if the reset policy is "none".
     """
     found: dict[TopicPartition, int] = {}
     by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
-    for partition in missing:
-        by_policy.setdefault(reset_policy(task.plan, partition, default), []).append(partition)
+    for task, partitions in missing.items():
+        for partition in partitions:
+            reset = reset_policy(task.plan, partition, default)
+            if reset.policy == "none":
+                without = [one for one in partitions if reset_policy(task.plan, one, default).policy == "none"]
+                raise no_reset_policy(task.id, without)
+            by_policy.setdefault(reset, []).append(partition)
     for reset, partitions in by_policy.items():
-        if reset.policy == "none":
-            raise no_reset_policy(task.id, partitions)
         found.update(offsets_by_policy(reset, partitions, consumer, clock))
-    return {partition: OffsetAndMetadata(offset) for partition, offset in found.items()}
+    return found

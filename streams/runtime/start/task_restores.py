@@ -237,16 +237,26 @@ class TaskRestores:
 
     # ------------------------------------------------------------------ planning
 
-    def plan(self, task: Task, starts: Starts) -> list[RestoreJob]:
-        """Returns what the stores of a task lack; removes the rows of those that must be restored from the beginning.
+    def plan(self, starts: Collection[tuple[Task, Starts]]) -> list[RestoreJob]:
+        """Returns what the stores of tasks lack; removes the rows of those that must be restored from the beginning.
         What a snapshot has is left out: its store is restored when it is taken.
 
-        :param starts: where the input partitions of the task start.
+        :param starts: the tasks, each with where its input partitions start.
         """
+        changelogs = [name for task, _ in starts for name in task.stores.changelog_partitions()]
+        beginnings = self._consumer.beginning_offsets(changelogs) if changelogs else {}
+        ends = self._consumer.end_offsets(changelogs) if changelogs else {}
+        return [job for task, of_task in starts for job in self._plan(task, of_task, beginnings, ends)]
+
+    def _plan(
+        self,
+        task: Task,
+        starts: Starts,
+        beginnings: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> list[RestoreJob]:
         self._snapshots.remove_leftovers(task)
         changelogs = task.stores.changelog_partitions()
-        beginnings = self._consumer.beginning_offsets(changelogs)
-        ends = self._consumer.end_offsets(changelogs)
         task.stores.times = store_times(task.plan, starts)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         ranges: dict[str, ChangelogRange] = {}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from typing import NamedTuple
 
 from processor_api.task_id import TaskId
-from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
@@ -98,11 +97,9 @@ class TaskStarts:
         for task in tasks:
             # The plan may have got topics since the task was opened.
             task.plan = plans[task.id.subtopology]
-        jobs: list[RestoreJob] = []
-        for task, starts in self.offsets.find(tasks):
-            self._found[task.id] = starts
-            jobs += self.restores.plan(task, starts)
-        self.restores.start(jobs)
+        found = list(self.offsets.find(tasks))
+        self._found |= {task.id: starts for task, starts in found}
+        self.restores.start(self.restores.plan(found))
         for task in tasks:  # from now on a store without a job lacks nothing
             task.become(TaskState.RESTORING)
 
