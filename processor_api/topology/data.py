@@ -44,6 +44,8 @@ class TopologyData:
         self._read_only_stores: dict[str, str] = {}
         self._lines: dict[str, Line] = {}
         self._store_lines: dict[str, Line] = {}
+        self.derived: dict[str, Any] = {}
+        """Results that were computed from the content, by name; forgotten when it changes."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:

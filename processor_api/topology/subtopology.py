@@ -37,6 +37,13 @@ def task_subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
 
 def subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
     """Returns all subtopologies in the order of their ids, those of global stores among them."""
+    found: tuple[Subtopology, ...] | None = topology.derived.get("subtopologies")
+    if found is None:
+        found = topology.derived["subtopologies"] = _divided(topology)
+    return found
+
+
+def _divided(topology: TopologyData) -> tuple[Subtopology, ...]:
     groups: dict[str, list[str]] = {}
     roots = _Roots(topology)
     for name in topology.nodes:

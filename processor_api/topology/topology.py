@@ -218,6 +218,7 @@ class Topology(TopologyData):
                 store=checked.name,
             )
         self._stores[checked.name] = checked
+        self.derived.clear()
         self._remember_store(checked.name)
         for processor in processors:
             self.connect_processor_and_state_stores(processor, checked.name)
@@ -327,6 +328,7 @@ class Topology(TopologyData):
         self._put(ProcessorNode(name=processor_name, parents=(source_name,), supplier=supplier))
         self._remember_store(builder.name)
         self._connections[processor_name] = [builder.name]
+        self.derived.clear()
         self._global_stores[builder.name] = GlobalStore(
             builder=builder,
             source=source_name,
@@ -359,6 +361,7 @@ class Topology(TopologyData):
         if not stores:
             raise TopologyError(f"name the stores that are connected to processor {processor!r}", node=processor)
         connected = self._connections.setdefault(processor, [])
+        self.derived.clear()
         for store in stores:
             if type(store) is not str:
                 raise TopologyError(
@@ -512,6 +515,7 @@ class Topology(TopologyData):
             kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
             raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
         self._nodes[name] = replace(node, supplier=supplier)
+        self.derived.clear()
         for builder in connected_stores(supplier, name):
             if builder.name not in self.stores_of(name):
                 self.add_state_store(builder, name)
@@ -525,6 +529,7 @@ class Topology(TopologyData):
 
     def _put(self, node: Node) -> None:
         self._nodes[node.name] = node
+        self.derived.clear()
         line = self._line or user_line()
         if line is not None:
             self._lines[node.name] = line
