@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -327,6 +327,25 @@ LookForHeld = Callable[[int | None], HeldBack | None]
 """``(most)`` to what an operator holds back; it reads about so many rows at most, or all with ``None``."""
 
 
+class RecordRun(Protocol):
+    """Some records that came one after the other, by their keys: none has headers, or a key or a value of ``None``."""
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """The keys, each once, in the order of their last records."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Any, int, int]]:
+        """Yields each key with the number of its records and their largest timestamp in ms. The last of its records is
+        the current one meanwhile."""
+        ...
+
+
+TakeRun = Callable[[RecordRun], bool]
+"""Does what the function of an operator would do for each record of a run, and returns ``True``; or returns ``False``,
+or raises, before it has done anything: then the records come one by one."""
+
+
 class OperatorContext(Protocol):
     """The context of an operator of the DSL, given when it is bound to a task."""
 
@@ -347,6 +366,15 @@ class OperatorContext(Protocol):
 
     def store(self, name: str) -> Any:
         """Returns a connected store in the form for operators: decoded keys and values, without wrapper objects."""
+        ...
+
+    def ignores(self, key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
+        """Whether no child does anything with a change whose key and new value these serdes give back exactly, and that
+        has no headers and a time after 0. So it is where nobody keeps what sinks write."""
+        ...
+
+    def take_runs(self, take: TakeRun) -> None:
+        """Lets the operator take runs of records where its node is the only child of a source."""
         ...
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

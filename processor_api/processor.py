@@ -171,7 +171,8 @@ FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
 class Operator(Protocol):
     """A processor node of the DSL: immutable, shared by all tasks.
 
-    One of several nodes of a call may say by ``part`` which it is, such as ``left`` of a join.
+    One of several nodes of a call may say by ``part`` which it is, such as ``left`` of a join; one that only forwards
+    the key and the new value of each change says so by ``passes_on``.
     """
 
     def bind(self, context: OperatorContext) -> Forward:

@@ -18,8 +18,9 @@ from dsl.processors.tables.operator import (
     send_on_flush,
 )
 from dsl.processors.user_functions import user_function
-from processor_api.context import OperatorContext
+from processor_api.context import OperatorContext, RecordRun
 from processor_api.record import DropReason, Forward, HeaderList
+from processor_api.serde import Serdes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +29,22 @@ class Count(TableOperator):
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
-        get, drop, fail = store.get, context.drop, context.fail
+        drop, fail = context.drop, context.fail
         put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         # A key without a row has no old value, with a cache or without (semantics 37).
         first_old = 0 if self.java_defects else None
 
-        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        def process(
+            key: Any,
+            value: Any,
+            timestamp: int,
+            headers: HeaderList | None,
+            get: Callable[[Any], Any] = store.get,
+            records: int = 1,
+            sends: bool = not cached,
+        ) -> None:
             if key is None or value is None:
                 drop(DropReason.NULL_KEY_OR_VALUE)
                 return
@@ -43,19 +52,34 @@ class Count(TableOperator):
             try:
                 found = get(key)
                 if found is None:
-                    old, new = first_old, 1
+                    old, new = first_old, records
                 else:
                     old = found[0]
-                    new = old + 1
+                    new = old + records
                     if found[1] > timestamp:
                         latest = found[1]
                 put(key, new, latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if not cached:
+            if sends:
                 forward(key, (new, old if old_values else None), latest, headers)
 
+        def take_run(run: RecordRun) -> bool:
+            rows = read_run(run.keys, 0)
+            if rows is None:
+                return False
+            get = rows.get
+            for key, records, timestamp in run:
+                process(key, run, timestamp, None, get, records, sends=False)
+            return True
+
+        read_run = getattr(store, "read_run", None)
+        if read_run is not None:
+            key_serde, value_serde = store.serdes
+            # Each count can be put, and nobody looks at those in the middle of a run.
+            if value_serde is Serdes.LONG and (cached or context.ignores(key_serde, value_serde)):
+                context.take_runs(take_run)
         return process
 
 

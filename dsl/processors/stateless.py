@@ -315,6 +315,8 @@ class DropNullKeys(Operator):
 class ToStream(Operator):
     """Turns a table's changes into records: the new values, tombstones among them (semantics 31)."""
 
+    passes_on: ClassVar[bool] = True
+
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward
 

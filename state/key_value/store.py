@@ -17,7 +17,7 @@ from state.row_format.codec import PLAIN, TIMESTAMPED, row_from_plain, without_a
 from state.row_format.value_forms import Shown, Timestamped, Untimed, named
 from state.write_buffer.buffer import Rows
 from state.write_buffer.changelog_form import ChangelogForm
-from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, refusing_put, row_key_maker
+from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, make_read_run, refusing_put, row_key_maker
 from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, StoreForm, StoreKind, open_rows
@@ -27,14 +27,15 @@ from state.write_buffer.stored_rows import PLAIN_FAMILY, TIMESTAMPED_FAMILY
 class OperatorStore:
     """A key-value store as operators of the DSL get it: functions, without wrapper objects.
 
-    `get_forwarded` finds rows without the changes that wait in a cache: as those below know them.
+    `get_forwarded` finds rows without the changes that wait in a cache: as those below know them. `read_run` reads many
+    rows, where the updates of a key between two drains may be put as one.
 
     :param get: replaces the `get` of the rows.
     :param put: replaces the `put` of the rows.
     :param get_forwarded: the same, without the changes that wait.
     """
 
-    __slots__ = ("cached", "get", "get_forwarded", "name", "on_flush", "put")
+    __slots__ = ("cached", "get", "get_forwarded", "name", "on_flush", "put", "read_run", "serdes")
 
     def __init__(
         self, rows: Rows, get: Get | None = None, put: Put | None = None, *, get_forwarded: Get | None = None
@@ -46,6 +47,9 @@ class OperatorStore:
             get_forwarded = make_get(rows, forwarded=True) if get is None and rows.cached else self.get
         self.get_forwarded = get_forwarded
         self.put = put or make_put(rows)
+        self.read_run = make_read_run(rows, self.get) if get is None and put is None and type(rows) is Rows else None
+        self.serdes = rows.format.keys.serde, rows.format.values.serde
+        """The serdes of keys and of values."""
         self.on_flush: Callable[..., None] = rows.on_flush
 
 

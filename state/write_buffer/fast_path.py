@@ -6,7 +6,7 @@ What they may do in which order is bound by the rules of :mod:`state.write_buffe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from processor_api.errors import StoreError
@@ -22,6 +22,8 @@ from state.write_buffer.row_reader import Get, RowReader
 
 Put = Callable[..., None]
 """``(key, value, timestamp_ms, headers)``; a value of ``None`` deletes."""
+ReadRun = Callable[[Collection[Any], Any], "dict[Any, Entry | None] | None"]
+"""``(keys, value)`` to the rows by key (:func:`make_read_run`)."""
 
 
 def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
@@ -134,6 +136,30 @@ def make_put(rows: Rows) -> Put:
     """Returns `put` of a store, for operators."""
     put = _logged_put(rows) if rows.log_each else _cached_put(rows) if rows.cached else _direct_put(rows)
     return probed_put(rows, row_key_maker(rows.format), rows.around_put(put))
+
+
+def make_read_run(rows: Rows, get: Get) -> ReadRun | None:
+    """Returns the function that reads the rows of some keys before all of them are put with values like one.
+
+    It returns the rows by their keys. If the puts might make the cache send something on, it returns ``None``; if they
+    might fail, it raises. A store has no such function where each read or put counts.
+    """
+    if rows.log_each or rows.reads is not None or rows.cursor.probe is not None:
+        return None
+    budget, cursor, cost_of, row_key = rows.budget, rows.cursor, rows.format.cost, row_key_maker(rows.format)
+
+    def read_run(keys: Collection[Any], value: Any) -> dict[Any, Entry | None] | None:
+        row_keys = list(map(row_key, keys))
+        if rows.cached:
+            if cursor.keeps_messages:
+                return None
+            grown = sum([cost_of(key, value) for key in row_keys])
+            # Each row is in the cache when it is read, and once more when it is put.
+            if budget.cached + 2 * grown > budget.cache_limit:
+                return None
+        return {key: get(key) for key in keys}
+
+    return read_run
 
 
 def refusing_put(store: str) -> Put:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from processor_api.context import BatchLimits, HandleTogether, LookForHeld
+from processor_api.context import BatchLimits, HandleTogether, LookForHeld, TakeRun
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
@@ -61,11 +61,20 @@ def forward_to(children: list[Forward]) -> Forward:
 
 T = TypeVar("T")
 
+Ignores = Callable[[Serde[Any], Serde[Any]], bool]
+"""``(key serde, value serde)`` to whether a node ignores a change whose key and new value these give back exactly."""
+
+
+def heeds_all(key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
+    """Says of a node that it ignores nothing."""
+    return False
+
 
 class NodeContext:
     """The context of an operator (`processor_api.context.OperatorContext`).
 
     :param forward: forwards to all children; made from them if it is not given.
+    :param ignoring: says of each child whether it ignores changes.
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class NodeContext:
         punctuations: Punctuations,
         closers: list[Callable[[], None]],
         forward: Forward | None = None,
+        ignoring: Collection[Ignores] = (heeds_all,),
     ) -> None:
         self.node = node
         self.environment = environment
@@ -89,6 +99,9 @@ class NodeContext:
         self._closers = closers
         self._opened: dict[str, OpenStore] = {}
         self._owned: dict[str, GuardedStore] = {}
+        self._ignoring = ignoring
+        self.take_run: TakeRun | None = None
+        """Takes a run of records, if the operator does."""
         self.drop = environment.dropping(node)
         """``(reason, why)``: counts a record that was dropped."""
 
@@ -166,6 +179,14 @@ class NodeContext:
     def store(self, name: str) -> Any:
         """Returns the form of a store that operators use."""
         return self.open_store(name).operator
+
+    def ignores(self, key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
+        """Whether no child does anything with changes whose keys and new values these serdes give back exactly."""
+        return all(ignores(key_serde, value_serde) for ignores in self._ignoring)
+
+    def take_runs(self, take: TakeRun) -> None:
+        """Lets the operator take runs of records."""
+        self.take_run = take
 
     def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
         """Returns the function that drops a record which came so many ms too late."""

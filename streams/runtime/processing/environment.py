@@ -199,6 +199,8 @@ class TaskSettings:
     """The treatment of a record that is further ahead."""
     warns_of_schemas: bool = False
     """Whether a task runs whose stores have rows that its serdes cannot read."""
+    kept_outputs: Collection[str] | None = None
+    """The topics whose records are kept, where those that sinks write to others are dropped; ``None`` keeps all."""
 
     @classmethod
     def of(
@@ -209,6 +211,7 @@ class TaskSettings:
         global_store: GlobalStoreReader = no_global_store,
         registry: Metrics | None = None,
         is_global: bool = False,
+        kept_outputs: Collection[str] | None = None,
     ) -> TaskSettings:
         """Returns the settings of tasks under a configuration."""
         return cls(
@@ -225,6 +228,7 @@ class TaskSettings:
             timestamp_after_max_ms=config.timestamp_after_max_ms,
             timestamp_after_max_handler=config.timestamp_after_max_handler,
             warns_of_schemas=config.state_on_schema_change == "warn",
+            kept_outputs=kept_outputs,
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from processor_api.context import TakeRun
 from processor_api.errors import StreamsError, UserCodeError, outage_behind
 from processor_api.forms.times import short_iso
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList, Headers
@@ -55,6 +56,10 @@ class BoundSource:
     """The same without a probe."""
     with_headers: Callable[[Headers], tuple[Callable[[bytes], Any], Callable[[bytes], Any]]] | None = None
     """Returns `read_key` and `read_value` for a record with these headers, if a serde takes headers."""
+    checks_values: bool = True
+    """Whether `read_value` may fail, or return ``None``."""
+    take_run: TakeRun | None = None
+    """Takes a run of records instead of `forward`, if what is behind the source can."""
 
     @property
     def reads_alone(self) -> bool:

@@ -9,10 +9,11 @@ from functools import partial
 from threading import get_ident
 from typing import Any
 
+from processor_api.context import TakeRun
 from processor_api.errors import ProcessingError, StreamsError
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward, HeaderList, Headers
-from processor_api.serde import Serde
+from processor_api.serde import Serde, Serdes
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from state.registry.kinds import read_only
@@ -20,7 +21,7 @@ from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.processing.context import NodeContext, forward_to, run_processor
+from streams.runtime.processing.context import Ignores, NodeContext, forward_to, heeds_all, run_processor
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.punctuations import Punctuations
@@ -126,6 +127,12 @@ def _handing_headers(cursor: Cursor, function: Forward) -> Forward:
     return handed
 
 
+def _are_written(own_key: Serde[Any], own_value: Serde[Any], key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
+    """Whether two serdes write all that two others give back exactly, so that no error handler is asked."""
+    is_exact = own_key.exact is not None and own_value.exact is not None
+    return is_exact and own_key is key_serde and own_value is value_serde
+
+
 class _ChainBuilder:
     """Compiles one node after the other, and collects what the chain is made of."""
 
@@ -143,6 +150,8 @@ class _ChainBuilder:
         self.stores = stores
         self.punctuations = punctuations
         self.children: dict[str, dict[str, Forward]] = {name: {} for name in plan.nodes}
+        self.ignoring: dict[str, Ignores] = {}
+        """Sinks, and what only passes on to them, that ignore some changes or all."""
         self.contexts: dict[str, NodeContext] = {}
         self.initialisers: list[Callable[[], None]] = []
         self.closers: list[Callable[[], None]] = []
@@ -167,10 +176,15 @@ class _ChainBuilder:
         connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
         # Nodes are compiled from the last to the first, so their children stand the other way round.
         children = dict(reversed(self.children[node.name].items()))
-        context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
+        ignoring = [self.ignoring.get(name, heeds_all) for name in children]
+        context = NodeContext(
+            node.name, self.environment, children, connected, self.punctuations, self.closers, ignoring=ignoring
+        )
         self.contexts[node.name] = context
         supplier = node.supplier
         if isinstance(supplier, Operator):
+            if getattr(supplier, "passes_on", False):
+                self.ignoring[node.name] = context.ignores
             return supplier.bind(context)
         task = str(self.environment.task_id)
         processor = _made(node.name, supplier, task)
@@ -195,6 +209,9 @@ class _ChainBuilder:
             what = f"sink {node.name!r}"
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
+            kept = environment.settings.kept_outputs
+            if kept is not None and topic not in kept and node.partitioner is None:
+                self.ignoring[node.name] = partial(_are_written, key_serde, value_serde)
             return collector.sink(node, topic, key_serde, value_serde, errors)
 
         if node.topic is not None:
@@ -217,7 +234,16 @@ class _ChainBuilder:
             forward=self.probed(node, forward, topic),
             unprobed=forward,
             with_headers=partial(_readers, key_serde, value_serde) if takes_headers else None,
+            checks_values=value_serde is not Serdes.BYTES,
+            take_run=self._take_run(name),
         )
+
+    def _take_run(self, source: str) -> TakeRun | None:
+        """Returns what takes runs of records below a source, if only one node is there and it does."""
+        children = list(self.children[source])
+        context = self.contexts.get(children[0]) if len(children) == 1 else None
+        is_seen = self.environment.probe is not None or self.environment.cursor.hands_headers
+        return None if context is None or is_seen else context.take_run
 
     def probed(self, node: Node, function: Forward, topic: str | None) -> Forward:
         """Returns the function of a node, as a probe sees it, if there is one.

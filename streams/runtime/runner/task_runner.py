@@ -44,6 +44,7 @@ from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, histor
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.tasks.assembly import TaskAssembly
+from streams.runtime.tasks.record_runs import RunColumns
 from streams.runtime.tasks.task import Task, TaskState
 
 # State that a task over history begins with: the rows of its stores, and the times of its inputs and operators.
@@ -185,7 +186,8 @@ class TaskRunner:
         config, resources = self._resources.config, self._resources
         assembly = TaskAssembly(
             settings=TaskSettings.of(
-                config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store
+                config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store,
+                kept_outputs=self._options.kept_outputs,
             ),
             error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
@@ -244,6 +246,19 @@ class TaskRunner:
             )
         kind = UnplacedRecord if topic in self._options.unplaced else HistoryRecord
         task.add(place, history_records(keys, values, timestamps, headers, offsets, kind))
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether :meth:`take_run` may take records."""
+        return not self._options.event_time and self._running.takes_runs
+
+    def take_run(self, topic: str, run: RunColumns) -> bool:
+        """Processes records of an input topic that follow those that were fed and run, by their keys.
+
+        :returns: whether it did; if not, they are to be fed.
+        """
+        task = self._running
+        return self.takes_runs and task.take_run(TopicPartition(topic, self.partition), run)
 
     def run(self) -> int:
         """Processes everything that was fed, in the order of timestamps; returns how many records it was."""

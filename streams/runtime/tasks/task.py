@@ -29,6 +29,7 @@ from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.node_samples import SAMPLED_RECORDS
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Grids, Punctuations, Schedule
+from streams.runtime.tasks.record_runs import RunColumns, take_run
 from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.tasks.task_stores import TaskStores
 
@@ -217,6 +218,26 @@ class Task:
         """
         self.inputs.queues[partition].continue_at(offset)
         self.commit_needed = True
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether runs of records may be taken together: it has one input, and what is behind that can."""
+        only = self.inputs.only
+        return only is not None and only.queue.reader.source.take_run is not None
+
+    def take_run(self, partition: TopicPartition, run: RunColumns) -> bool:
+        """Processes records of an input that follow those that were added, where none needs a decision of its own.
+
+        :returns: whether it did; if not, nothing has changed.
+        """
+        only = self.inputs.only
+        if only is None or only.queue.partition != partition or partition in self.inputs.samples:
+            return False
+        if not take_run(run, only.queue, self.environment, self._punctuations.next_stream_time):
+            return False
+        self.commit_needed = self.has_progress = True
+        self.environment.metrics.records_processed += run.records
+        return True
 
     def process(self, limit: int, idle: Idling | None = None) -> int:
         """Processes up to ``limit`` records; returns how many. Stops early when an input must be waited for.

@@ -147,9 +147,8 @@ class LoopedTask:
             if found is None:
                 found = inputs[partition] = TaskInput(self._job, partition)
             own = batch.filter(pc.equal(partitions, partition))
-            for columns in found.columns(own):
-                reader = self._readers[columns.topic, partition]
-                rows[topics[columns.topic], partition] = _Rows(columns, reader)
+            for one in found.inputs(own):
+                rows[topics[one.topic], partition] = _Rows(one.columns(), self._readers[one.topic, partition])
         going_round = {number for topic, number in topics.items() if topic in self._going_round}
         alone = np.isin(numbers.to_numpy(zero_copy_only=False), list(going_round)).tolist()
         for number, partition, is_alone in zip(numbers.to_pylist(), partitions.to_pylist(), alone, strict=True):

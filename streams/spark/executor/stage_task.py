@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,13 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob, TaskTimes
 from streams.spark.executor.task_errors import Batches, report_of
-from streams.spark.executor.task_input import TaskInput, rows_of_files
+from streams.spark.executor.task_input import InputRows, TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
+
+
+RUN_ROWS = 100_000
+RUN_BYTES = 16 << 20
+"""Rows and bytes from which on rows are not joined with more: both bound the memory of a run."""
 
 
 def local_directory() -> Path:
@@ -58,14 +64,12 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
             output.write(outputs, pa.array(output.partitions_of(outputs, partition)), counts)
 
     try:
-        for batch in batches:
+        for batch in runs_of(batches) if runner.takes_runs else batches:
             if batch.num_rows:
-                for columns in rows.columns(batch):
-                    runner.feed(*columns)
-                runner.run()
-                if runner.wants_commit():
-                    runner.commit()
-                write()
+                for _ in _processed(runner, rows.inputs(batch)):
+                    if runner.wants_commit():
+                        runner.commit()
+                    write()
         if job.flush_at_end:
             runner.end(write)
         runner.commit()
@@ -76,6 +80,42 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
         return {**report, "rows": rows.rows, "gaps": rows.gaps, **written}
     finally:
         runner.close()
+
+
+def runs_of(batches: Batches) -> Batches:
+    """Joins batches: the more records come together, the fewer of them are the first of a key."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= RUN_ROWS or sum(one.nbytes for one in waiting) >= RUN_BYTES:
+            yield from _joined(waiting)
+            waiting = []
+    if waiting:
+        yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
+
+
+def _processed(runner: TaskRunner, inputs: Iterator[InputRows]) -> Iterator[None]:
+    """Processes rows; yields where a commit may be made."""
+    if not runner.takes_runs:
+        for rows in inputs:
+            runner.feed(*rows.columns())
+        runner.run()
+        yield
+        return
+    for rows in inputs:
+        for part, run in rows.runs():
+            if run is not None and runner.take_run(rows.topic, run):
+                yield
+                continue
+            for columns in part.fed():
+                runner.feed(*columns)
+                runner.run()
+                yield
 
 
 def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:

@@ -16,9 +16,17 @@ from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
+from streams.runtime.runner.columns import history_records
+from streams.runtime.tasks.record_runs import RunColumns
 from streams.spark.errors import NullTimestampError, OffsetGapError, PartitionMismatchError
 from streams.spark.executor.stage_job import StageJob
 from streams.spark.time_units import another_unit_row, refuse_other_unit
+
+
+RUN_ROWS = 1000
+"""Fewer records than these are not worth the way of a run."""
+FED_ROWS = 10_000
+"""Records that a task is fed with at a time: they are objects in memory then."""
 
 
 class InputColumns(NamedTuple):
@@ -30,6 +38,72 @@ class InputColumns(NamedTuple):
     timestamps: Sequence[int]
     headers: Sequence[HeaderList | None]
     offsets: Sequence[int]
+
+
+class InputRows(NamedTuple):
+    """Rows of one input, in order, checked."""
+
+    topic: str
+    rows: pa.RecordBatch
+    offsets: np.ndarray
+
+    def slice(self, begin: int, end: int) -> InputRows:
+        """Returns some of the rows."""
+        return InputRows(self.topic, self.rows.slice(begin, end - begin), self.offsets[begin:end])
+
+    def columns(self) -> InputColumns:
+        """Returns the rows as records."""
+        keys, values, times = (self.rows.column(name).to_pylist() for name in ("key", "value", "ts"))
+        has_headers = "headers" in self.rows.schema.names
+        headers = header_lists(self.rows.column("headers")) if has_headers else [None] * len(keys)
+        return InputColumns(self.topic, keys, values, times, headers, self.offsets.tolist())
+
+    def fed(self) -> Iterator[InputColumns]:
+        """Yields the rows as records, some at a time."""
+        for begin in range(0, self.rows.num_rows, FED_ROWS):
+            yield self.slice(begin, min(begin + FED_ROWS, self.rows.num_rows)).columns()
+
+    def runs(self) -> Iterator[tuple[InputRows, RunColumns | None]]:
+        """Yields the rows in parts: those that may be a run with its columns, the others without."""
+        rows, none = self.rows, np.zeros(self.rows.num_rows, dtype=bool)
+        for name in ("key", "value"):
+            if rows.column(name).null_count:
+                none |= rows.column(name).is_null().to_numpy(zero_copy_only=False)
+        if "headers" in rows.schema.names:
+            lengths = pc.list_value_length(rows.column("headers")).fill_null(0)
+            none |= lengths.to_numpy(zero_copy_only=False) > 0
+        apart = np.flatnonzero(none)
+        done = 0
+        for begin, end in zip([0, *(apart + 1).tolist()], [*apart.tolist(), rows.num_rows], strict=True):
+            if end - begin >= RUN_ROWS:
+                if begin > done:
+                    yield self.slice(done, begin), None
+                part, done = self.slice(begin, end), end
+                yield part, part.run()
+        if done < rows.num_rows:
+            yield self.slice(done, rows.num_rows), None
+
+    def run(self) -> RunColumns:
+        """Returns the rows by their keys; none has headers, or no key or value."""
+        keys, times = self.rows.column("key").dictionary_encode(), self.rows.column("ts").to_numpy()
+        places, count = keys.indices.to_numpy(), len(keys.dictionary)
+        last, latest = np.empty(count, np.int64), np.empty(count, np.int64)
+        last[places] = np.arange(len(places))  # the last of several is kept
+        by_time = np.argsort(times, kind="stable")
+        latest[places[by_time]] = times[by_time]
+        order = np.argsort(last)
+        raw, ends = keys.dictionary.take(pa.array(order)).to_pylist(), last[order]
+        nothing = [None] * count
+        return RunColumns(
+            keys=raw,
+            counts=np.bincount(places, minlength=count)[order].tolist(),
+            timestamps=latest[order].tolist(),
+            messages=history_records(raw, nothing, times[ends].tolist(), nothing, self.offsets[ends].tolist()),
+            records=len(places),
+            earliest_ms=int(times[by_time[0]]),
+            latest_ms=int(times[by_time[-1]]),
+            values=self.rows.column("value").to_pylist,
+        )
 
 
 class TaskInput:
@@ -48,8 +122,8 @@ class TaskInput:
         self.begins: dict[str, int] = {}
         """The offset of the first record of each topic."""
 
-    def columns(self, batch: pa.RecordBatch) -> Iterator[InputColumns]:
-        """Yields the records of each input.
+    def inputs(self, batch: pa.RecordBatch) -> Iterator[InputRows]:
+        """Yields the rows of each input.
 
         :raises PartitionMismatchError: if a row has no partition, or one that its topic does not have.
         :raises NullTimestampError: if a row has no timestamp.
@@ -57,26 +131,15 @@ class TaskInput:
         """
         self._check(batch)
         self.rows += batch.num_rows
-        keys, values, times = (batch.column(name).to_pylist() for name in ("key", "value", "ts"))
-        headers: Any = header_lists(batch.column("headers")) if "headers" in batch.schema.names else None
         if len(self._job.inputs) == 1:
-            offsets = self._offsets(0, batch.column("seq"))
-            headers = headers or [None] * batch.num_rows
-            yield InputColumns(self._job.inputs[0].topic, keys, values, times, headers, offsets)
+            yield InputRows(self._job.inputs[0].topic, batch, self._offsets(0, batch.column("seq")))
             return
         numbers = batch.column("q").to_numpy(zero_copy_only=False)
         for number, one in enumerate(self._job.inputs):
-            chosen = np.flatnonzero(numbers == number).tolist()
-            if chosen:
-                own = [headers[row] for row in chosen] if headers else [None] * len(chosen)
-                yield InputColumns(
-                    one.topic,
-                    [keys[row] for row in chosen],
-                    [values[row] for row in chosen],
-                    [times[row] for row in chosen],
-                    own,
-                    self._offsets(number, batch.column("seq").take(pa.array(chosen))),
-                )
+            chosen = np.flatnonzero(numbers == number)
+            if len(chosen):
+                own = batch.take(pa.array(chosen))
+                yield InputRows(one.topic, own, self._offsets(number, own.column("seq")))
 
     # ------------------------------------------------------------------ checks
 
@@ -130,15 +193,15 @@ class TaskInput:
             "offset": batch.column("seq")[row].as_py(),
         }
 
-    def _offsets(self, number: int, column: pa.Array) -> Sequence[int]:
+    def _offsets(self, number: int, column: pa.Array) -> np.ndarray:
         """Returns the offsets of some rows of an input; consecutive numbers where the records have none."""
         first, count = self._next[number], len(column)
         if not self._job.inputs[number].has_offsets:
             self._next[number] += count
-            return range(first, first + count)
+            return np.arange(first, first + count)
         if column.null_count:
             self._raise_offset(number, None, "a row of the history has no offset, and its history has a column for it")
-        offsets = column.to_numpy(zero_copy_only=False)
+        offsets: np.ndarray = column.to_numpy(zero_copy_only=False)
         steps = np.diff(offsets, prepend=first - 1 if first else offsets[0] - 1)
         if steps.min() < 1:
             row = int(np.argmax(steps < 1))
@@ -146,7 +209,7 @@ class TaskInput:
         self.gaps += int((steps > 1).sum())
         self.begins.setdefault(self._job.inputs[number].topic, int(offsets[0]))
         self._next[number] = int(offsets[-1]) + 1
-        return offsets.tolist()  # type: ignore[no-any-return]
+        return offsets
 
     def _raise_offset(self, number: int, offset: int | None, what: str) -> None:
         raise OffsetGapError(
