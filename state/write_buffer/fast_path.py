@@ -141,8 +141,8 @@ def make_put(rows: Rows) -> Put:
 def make_read_run(rows: Rows, get: Get) -> ReadRun | None:
     """Returns the function that reads the rows of some keys before all of them are put with values like one.
 
-    It returns the rows by their keys. If the puts might make the cache send something on, it returns ``None``; if they
-    might fail, it raises. A store has no such function where each read or put counts.
+    It returns the rows by their keys. If two keys are one, or the puts might make the cache send something on, it
+    returns ``None``; if they might fail, it raises. A store has no such function where each read or put counts.
     """
     if rows.log_each or rows.reads is not None or rows.cursor.probe is not None:
         return None
@@ -157,7 +157,9 @@ def make_read_run(rows: Rows, get: Get) -> ReadRun | None:
             # Each row is in the cache when it is read, and once more when it is put.
             if budget.cached + 2 * grown > budget.cache_limit:
                 return None
-        return {key: get(key) for key in keys}
+        found = {key: get(key) for key in keys}
+        # Equal keys may be written differently, as 1 and 1.0 are, and others alike.
+        return found if len(found) == len(set(row_keys)) == len(row_keys) else None
 
     return read_run
 

@@ -127,10 +127,18 @@ def _handing_headers(cursor: Cursor, function: Forward) -> Forward:
     return handed
 
 
-def _are_written(own_key: Serde[Any], own_value: Serde[Any], key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
-    """Whether two serdes write all that two others give back exactly, so that no error handler is asked."""
-    is_exact = own_key.exact is not None and own_value.exact is not None
-    return is_exact and own_key is key_serde and own_value is value_serde
+def _are_these(own_key: Serde[Any], own_value: Serde[Any], key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
+    return own_key is key_serde and own_value is value_serde
+
+
+def _unless_ignored(written: Forward, exact_key: Callable[[Any], bool], exact_value: Callable[[Any], bool]) -> Forward:
+    """Returns the function of a sink whose records nobody keeps: those that can be written surely are not written."""
+
+    def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if headers or timestamp <= 0 or not (value is None or exact_value(value)) or not exact_key(key):
+            written(key, value, timestamp, headers)
+
+    return sink
 
 
 class _ChainBuilder:
@@ -209,10 +217,13 @@ class _ChainBuilder:
             what = f"sink {node.name!r}"
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
-            kept = environment.settings.kept_outputs
-            if kept is not None and topic not in kept and node.partitioner is None:
-                self.ignoring[node.name] = partial(_are_written, key_serde, value_serde)
-            return collector.sink(node, topic, key_serde, value_serde, errors)
+            written = collector.sink(node, topic, key_serde, value_serde, errors)
+            kept, exact_key, exact_value = environment.settings.kept_outputs, key_serde.exact, value_serde.exact
+            if kept is None or topic in kept or node.partitioner or exact_key is None or exact_value is None:
+                return written
+            if node.topic is not None:
+                self.ignoring[node.name] = partial(_are_these, key_serde, value_serde)
+            return _unless_ignored(written, exact_key, exact_value)
 
         if node.topic is not None:
             return to(self.plan.real_name(node.topic))

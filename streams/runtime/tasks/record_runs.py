@@ -76,10 +76,9 @@ def take_run(columns: RunColumns, queue: InputQueue, environment: Environment, n
         return False
     try:
         keys = list(map(source.read_key, columns.keys))
-        # Keys that are written differently may be equal, and not every key can be looked up.
-        if None in keys or len(set(keys)) < len(keys):
+        if any(key is None for key in keys):
             return False
-        if source.checks_values and None in map(source.read_value, columns.values()):
+        if source.checks_values and any(value is None for value in map(source.read_value, columns.values())):
             return False
     except Exception:
         return False  # the record fails again when it comes alone, with its place

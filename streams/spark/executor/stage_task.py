@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from streams.spark.executor.task_input import InputRows, TaskInput, rows_of_file
 from streams.spark.executor.task_output import TaskOutput
 
 
-RUN_ROWS = 100_000
-RUN_BYTES = 16 << 20
-"""Rows and bytes from which on rows are not joined with more: both bound the memory of a run."""
+RUN_ROWS = 1000
+"""Fewer rows than these are not worth the way of a run."""
+JOINED_ROWS = 100_000
+JOINED_BYTES = 16 << 20
+"""Rows and bytes from which on batches are not joined with more: both bound the memory of a run."""
 
 
 def local_directory() -> Path:
@@ -64,9 +66,9 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
             output.write(outputs, pa.array(output.partitions_of(outputs, partition)), counts)
 
     try:
-        for batch in runs_of(batches) if runner.takes_runs else batches:
+        for batch in joined(batches) if runner.takes_runs else batches:
             if batch.num_rows:
-                for _ in _processed(runner, rows.inputs(batch)):
+                for _ in processed(runner, rows.inputs(batch)):
                     if runner.wants_commit():
                         runner.commit()
                     write()
@@ -82,25 +84,30 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
         runner.close()
 
 
-def runs_of(batches: Batches) -> Batches:
-    """Joins batches: the more records come together, the fewer of them are the first of a key."""
+def joined(batches: Batches) -> Batches:
+    """Joins batches, for runs: the more records are taken together, the fewer of them are the first of a key."""
     waiting: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= RUN_ROWS or sum(one.nbytes for one in waiting) >= RUN_BYTES:
-            yield from _joined(waiting)
-            waiting = []
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= JOINED_ROWS or size >= JOINED_BYTES:
+            yield from _as_one(waiting)
+            waiting, rows, size = [], 0, 0
     if waiting:
-        yield from _joined(waiting)
+        yield from _as_one(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     found: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return found
 
 
-def _processed(runner: TaskRunner, inputs: Iterator[InputRows]) -> Iterator[None]:
-    """Processes rows; yields where a commit may be made."""
+def processed(runner: TaskRunner, inputs: Iterable[InputRows], least: int = RUN_ROWS) -> Iterator[None]:
+    """Processes the rows of a batch, in runs where the task takes them; yields where a commit may be made.
+
+    :param least: the rows of the shortest run.
+    """
     if not runner.takes_runs:
         for rows in inputs:
             runner.feed(*rows.columns())
@@ -108,7 +115,7 @@ def _processed(runner: TaskRunner, inputs: Iterator[InputRows]) -> Iterator[None
         yield
         return
     for rows in inputs:
-        for part, run in rows.runs():
+        for part, run in rows.runs(least):
             if run is not None and runner.take_run(rows.topic, run):
                 yield
                 continue

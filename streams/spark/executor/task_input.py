@@ -23,8 +23,6 @@ from streams.spark.executor.stage_job import StageJob
 from streams.spark.time_units import another_unit_row, refuse_other_unit
 
 
-RUN_ROWS = 1000
-"""Fewer records than these are not worth the way of a run."""
 FED_ROWS = 10_000
 """Records that a task is fed with at a time: they are objects in memory then."""
 
@@ -63,8 +61,11 @@ class InputRows(NamedTuple):
         for begin in range(0, self.rows.num_rows, FED_ROWS):
             yield self.slice(begin, min(begin + FED_ROWS, self.rows.num_rows)).columns()
 
-    def runs(self) -> Iterator[tuple[InputRows, RunColumns | None]]:
-        """Yields the rows in parts: those that may be a run with its columns, the others without."""
+    def runs(self, least: int) -> Iterator[tuple[InputRows, RunColumns | None]]:
+        """Yields the rows in parts: those that may be a run with its columns, the others without.
+
+        :param least: the rows of the shortest run.
+        """
         rows, none = self.rows, np.zeros(self.rows.num_rows, dtype=bool)
         for name in ("key", "value"):
             if rows.column(name).null_count:
@@ -75,7 +76,7 @@ class InputRows(NamedTuple):
         apart = np.flatnonzero(none)
         done = 0
         for begin, end in zip([0, *(apart + 1).tolist()], [*apart.tolist(), rows.num_rows], strict=True):
-            if end - begin >= RUN_ROWS:
+            if end - begin >= least:
                 if begin > done:
                     yield self.slice(done, begin), None
                 part, done = self.slice(begin, end), end
