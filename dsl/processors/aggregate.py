@@ -36,6 +36,7 @@ class Count(TableOperator):
         # A key without a row has no old value, with a cache or without (semantics 37).
         first_old = 0 if self.java_defects else None
 
+        # The last three arguments are given for a run, whose records of one key are counted together.
         def process(
             key: Any,
             value: Any,
@@ -65,19 +66,18 @@ class Count(TableOperator):
             if sends:
                 forward(key, (new, old if old_values else None), latest, headers)
 
-        def take_run(run: RecordRun) -> bool:
-            rows = read_run(run.keys, 0)
-            if rows is None:
-                return False
-            get = rows.get
-            for key, records, timestamp in run:
-                process(key, run, timestamp, None, get, records, sends=False)
-            return True
+        if (read_run := getattr(store, "read_run", None)) is not None:
 
-        read_run = getattr(store, "read_run", None)
-        if read_run is not None:
+            def take_run(run: RecordRun) -> bool:
+                rows = read_run(run.keys, 0)
+                if rows is None:
+                    return False
+                for key, records, timestamp in run:
+                    process(key, run, timestamp, None, rows.get, records, sends=False)
+                return True
+
             key_serde, value_serde = store.serdes
-            # Each count can be put, and nobody looks at those in the middle of a run.
+            # Each count can be put then, and nobody looks at those in the middle of a run.
             if value_serde is Serdes.LONG and (cached or context.ignores(key_serde, value_serde)):
                 context.take_runs(take_run)
         return process

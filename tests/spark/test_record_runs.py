@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +19,13 @@ from backfill_kit import SETTINGS, Row, results_of, run_driver
 from processor_api.errors import StreamsError
 from processor_api.serde import Serde, Serdes
 from streams import Consumed, Materialized, Processor, Produced, PunctuationType, Record, StreamsBuilder
-from streams.serdes import json_serde
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.task_runner import TaskRunner
+from streams.serdes import json_serde
 from streams.spark import Backfill, History
 from streams.spark.executor.rows import HEADERS
 from streams.spark.executor.stage_task import processed
-from streams.spark.executor.task_input import InputRows
+from streams.spark.executor.task_input import CheckedRows
 
 ALL_CACHES = 10 << 20
 NOTHING_KEPT = RunnerOptions(kept_outputs=frozenset())
@@ -91,7 +92,7 @@ NOT_TAKEN = {
 CASES = {**TAKEN, **NOT_TAKEN}
 
 
-def rows_of(records: Sequence[Row]) -> InputRows:
+def rows_of(records: Sequence[Row]) -> CheckedRows:
     offsets = np.cumsum([1 + (record.offset or 0) for record in records])
     headers = [[{"key": k, "value": v} for k, v in one.headers] if one.headers else None for one in records]
     columns = {
@@ -100,15 +101,15 @@ def rows_of(records: Sequence[Row]) -> InputRows:
         "ts": pa.array([one.ts for one in records], pa.int64()),
         "headers": pa.array(headers, HEADERS),
     }
-    return InputRows("in", pa.RecordBatch.from_pydict(columns), offsets)
+    return CheckedRows("in", pa.RecordBatch.from_pydict(columns), offsets)
 
 
-def one_by_one(runner: TaskRunner, rows: InputRows) -> None:
+def one_by_one(runner: TaskRunner, rows: CheckedRows) -> None:
     runner.feed(*rows.columns())
     runner.run()
 
 
-def in_runs(runner: TaskRunner, rows: InputRows) -> None:
+def in_runs(runner: TaskRunner, rows: CheckedRows) -> None:
     for _ in processed(runner, [rows], least=1):
         pass
 
@@ -118,7 +119,7 @@ def results(case: Case, records: Sequence[Row], cuts: Sequence[int], process: Ca
     runner, rows = case.runner(), rows_of(records)
     places = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
     try:
-        for begin, end in zip(places, places[1:], strict=False):
+        for begin, end in pairwise(places):
             process(runner, rows.slice(begin, end))
             runner.commit()
         return {
@@ -134,7 +135,7 @@ def results(case: Case, records: Sequence[Row], cuts: Sequence[int], process: Ca
         runner.close()
 
 
-KEYS = st.sampled_from([b"1", b"1.0", b"true", b'"a"', b"2", "\"ä\"".encode()])
+KEYS = st.sampled_from([b"1", b"1.0", b"true", b'"a"', b"2", '"ä"'.encode()])
 OTHER_KEYS = st.sampled_from([None, b"", b"\xff"])
 VALUES = st.integers(0, 3).map(lambda number: struct.pack(">q", number))
 OTHER_VALUES = st.sampled_from([None, b"", b"short"])

@@ -186,7 +186,9 @@ class TaskRunner:
         config, resources = self._resources.config, self._resources
         assembly = TaskAssembly(
             settings=TaskSettings.of(
-                config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store,
+                config,
+                log_each_put=config.changelog_updates == "each",
+                global_store=resources.global_store,
                 kept_outputs=self._options.kept_outputs,
             ),
             error_policy=partial(error_policy_for, config, collector=self._collector),

@@ -35,7 +35,7 @@ class RunColumns:
     """Returns the values of all records; it is called only if they have to be read."""
 
 
-class _Run:
+class _KeyedRun:
     """A run as an operator sees it (:class:`processor_api.context.RecordRun`)."""
 
     def __init__(self, keys: Sequence[Any], columns: RunColumns, cursor: Cursor) -> None:
@@ -83,7 +83,7 @@ def take_run(columns: RunColumns, queue: InputQueue, environment: Environment, n
     except Exception:
         return False  # the record fails again when it comes alone, with its place
     before, cursor.source, cursor.stream_time = cursor.stream_time, queue.partition, latest
-    run = _Run(keys, columns, cursor)
+    run = _KeyedRun(keys, columns, cursor)
     try:
         is_taken = take(run)
     except Exception:

@@ -147,8 +147,9 @@ class LoopedTask:
             if found is None:
                 found = inputs[partition] = TaskInput(self._job, partition)
             own = batch.filter(pc.equal(partitions, partition))
-            for one in found.inputs(own):
-                rows[topics[one.topic], partition] = _Rows(one.columns(), self._readers[one.topic, partition])
+            for checked in found.inputs(own):
+                reader = self._readers[checked.topic, partition]
+                rows[topics[checked.topic], partition] = _Rows(checked.columns(), reader)
         going_round = {number for topic, number in topics.items() if topic in self._going_round}
         alone = np.isin(numbers.to_numpy(zero_copy_only=False), list(going_round)).tolist()
         for number, partition, is_alone in zip(numbers.to_pylist(), partitions.to_pylist(), alone, strict=True):

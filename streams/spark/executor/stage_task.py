@@ -21,9 +21,8 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob, TaskTimes
 from streams.spark.executor.task_errors import Batches, report_of
-from streams.spark.executor.task_input import InputRows, TaskInput, rows_of_files
+from streams.spark.executor.task_input import CheckedRows, TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
-
 
 RUN_ROWS = 1000
 """Fewer rows than these are not worth the way of a run."""
@@ -103,7 +102,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return found
 
 
-def processed(runner: TaskRunner, inputs: Iterable[InputRows], least: int = RUN_ROWS) -> Iterator[None]:
+def processed(runner: TaskRunner, inputs: Iterable[CheckedRows], least: int = RUN_ROWS) -> Iterator[None]:
     """Processes the rows of a batch, in runs where the task takes them; yields where a commit may be made.
 
     :param least: the rows of the shortest run.

@@ -22,7 +22,6 @@ from streams.spark.errors import NullTimestampError, OffsetGapError, PartitionMi
 from streams.spark.executor.stage_job import StageJob
 from streams.spark.time_units import another_unit_row, refuse_other_unit
 
-
 FED_ROWS = 10_000
 """Records that a task is fed with at a time: they are objects in memory then."""
 
@@ -38,16 +37,16 @@ class InputColumns(NamedTuple):
     offsets: Sequence[int]
 
 
-class InputRows(NamedTuple):
+class CheckedRows(NamedTuple):
     """Rows of one input, in order, checked."""
 
     topic: str
     rows: pa.RecordBatch
     offsets: np.ndarray
 
-    def slice(self, begin: int, end: int) -> InputRows:
+    def slice(self, begin: int, end: int) -> CheckedRows:
         """Returns some of the rows."""
-        return InputRows(self.topic, self.rows.slice(begin, end - begin), self.offsets[begin:end])
+        return CheckedRows(self.topic, self.rows.slice(begin, end - begin), self.offsets[begin:end])
 
     def columns(self) -> InputColumns:
         """Returns the rows as records."""
@@ -61,7 +60,7 @@ class InputRows(NamedTuple):
         for begin in range(0, self.rows.num_rows, FED_ROWS):
             yield self.slice(begin, min(begin + FED_ROWS, self.rows.num_rows)).columns()
 
-    def runs(self, least: int) -> Iterator[tuple[InputRows, RunColumns | None]]:
+    def runs(self, least: int) -> Iterator[tuple[CheckedRows, RunColumns | None]]:
         """Yields the rows in parts: those that may be a run with its columns, the others without.
 
         :param least: the rows of the shortest run.
@@ -123,7 +122,7 @@ class TaskInput:
         self.begins: dict[str, int] = {}
         """The offset of the first record of each topic."""
 
-    def inputs(self, batch: pa.RecordBatch) -> Iterator[InputRows]:
+    def inputs(self, batch: pa.RecordBatch) -> Iterator[CheckedRows]:
         """Yields the rows of each input.
 
         :raises PartitionMismatchError: if a row has no partition, or one that its topic does not have.
@@ -133,14 +132,14 @@ class TaskInput:
         self._check(batch)
         self.rows += batch.num_rows
         if len(self._job.inputs) == 1:
-            yield InputRows(self._job.inputs[0].topic, batch, self._offsets(0, batch.column("seq")))
+            yield CheckedRows(self._job.inputs[0].topic, batch, self._offsets(0, batch.column("seq")))
             return
         numbers = batch.column("q").to_numpy(zero_copy_only=False)
         for number, one in enumerate(self._job.inputs):
             chosen = np.flatnonzero(numbers == number)
             if len(chosen):
                 own = batch.take(pa.array(chosen))
-                yield InputRows(one.topic, own, self._offsets(number, own.column("seq")))
+                yield CheckedRows(one.topic, own, self._offsets(number, own.column("seq")))
 
     # ------------------------------------------------------------------ checks
 
