@@ -85,7 +85,7 @@ class CheckedRows(NamedTuple):
 
     def run(self) -> RunColumns:
         """Returns the rows by their keys; none has headers, or no key or value."""
-        keys, times = self.rows.column("key").dictionary_encode(), self.rows.column("ts").to_numpy()
+        keys, times = self.rows.column("key").cast(pa.binary()).dictionary_encode(), self.rows.column("ts").to_numpy()
         places, count = keys.indices.to_numpy(), len(keys.dictionary)
         last, latest = np.empty(count, np.int64), np.empty(count, np.int64)
         last[places] = np.arange(len(places))  # the last of several is kept
