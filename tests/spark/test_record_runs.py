@@ -171,7 +171,7 @@ LATE = [Row(b"1", ONE, 500), Row(b"2", ONE, 400), Row(b"1", ONE, 300), Row(b"2",
 @example(records=[*LATE, Row(None, ONE, 9), Row(b"1", None, 9), *LATE], cuts=[])
 @example(records=[*LATE, Row(b"1", ONE, -1), *LATE], cuts=[])
 @example(records=[Row(b"1", ONE, 5), Row(b"1.0", ONE, 6), Row(b"true", ONE, 7)], cuts=[1])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_runs_give_what_records_give_one_by_one(name: str, records: list[Row], cuts: list[int]) -> None:
     case = CASES[name]
     assert results(case, records, cuts, in_runs) == results(case, records, cuts, one_by_one)

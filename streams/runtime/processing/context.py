@@ -70,23 +70,34 @@ def heeds_all(key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
     return False
 
 
+class Children(dict[str, Forward]):
+    """The functions of the children of a node, by name and in order.
+
+    :param ignoring: says of each child whether it ignores a change.
+    """
+
+    def __init__(self, functions: Mapping[str, Forward], ignoring: Collection[Ignores] = (heeds_all,)) -> None:
+        super().__init__(functions)
+        self.ignoring = ignoring
+        self.take_run: TakeRun | None = None
+        """Takes a run of records in the place of the node's function, if its operator does."""
+
+
 class NodeContext:
     """The context of an operator (`processor_api.context.OperatorContext`).
 
     :param forward: forwards to all children; made from them if it is not given.
-    :param ignoring: says of each child whether it ignores changes.
     """
 
     def __init__(
         self,
         node: str,
         environment: Environment,
-        children: Mapping[str, Forward],
+        children: Children,
         stores: Mapping[str, OpenStore],
         punctuations: Punctuations,
         closers: list[Callable[[], None]],
         forward: Forward | None = None,
-        ignoring: Collection[Ignores] = (heeds_all,),
     ) -> None:
         self.node = node
         self.environment = environment
@@ -99,9 +110,6 @@ class NodeContext:
         self._closers = closers
         self._opened: dict[str, OpenStore] = {}
         self._owned: dict[str, GuardedStore] = {}
-        self._ignoring = ignoring
-        self.take_run: TakeRun | None = None
-        """Takes a run of records, if the operator does."""
         self.drop = environment.dropping(node)
         """``(reason, why)``: counts a record that was dropped."""
 
@@ -117,7 +125,7 @@ class NodeContext:
         def to_child(name: str) -> Forward:
             return lambda key, value, timestamp, headers: forward(Record(key, value, timestamp, headers), name)
 
-        children = {name: to_child(name) for name in self._children}
+        children = Children({name: to_child(name) for name in self._children})
         return NodeContext(
             self.node, self.environment, children, self._stores, self._punctuations, self._closers, to_all
         )
@@ -182,11 +190,11 @@ class NodeContext:
 
     def ignores(self, key_serde: Serde[Any], value_serde: Serde[Any]) -> bool:
         """Whether no child does anything with changes whose keys and new values these serdes give back exactly."""
-        return all(ignores(key_serde, value_serde) for ignores in self._ignoring)
+        return all(ignores(key_serde, value_serde) for ignores in self._children.ignoring)
 
     def take_runs(self, take: TakeRun) -> None:
         """Lets the operator take runs of records."""
-        self.take_run = take
+        self._children.take_run = take
 
     def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
         """Returns the function that drops a record which came so many ms too late."""

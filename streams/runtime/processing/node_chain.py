@@ -21,7 +21,7 @@ from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.processing.context import Ignores, NodeContext, forward_to, heeds_all, run_processor
+from streams.runtime.processing.context import Children, Ignores, NodeContext, forward_to, heeds_all, run_processor
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.punctuations import Punctuations
@@ -160,6 +160,8 @@ class _ChainBuilder:
         self.children: dict[str, dict[str, Forward]] = {name: {} for name in plan.nodes}
         self.ignoring: dict[str, Ignores] = {}
         """Sinks, and what only passes on to them, that ignore some changes or all."""
+        self.runs: dict[str, TakeRun | None] = {}
+        """What takes a run of records in the place of a node's function."""
         self.contexts: dict[str, NodeContext] = {}
         self.initialisers: list[Callable[[], None]] = []
         self.closers: list[Callable[[], None]] = []
@@ -183,17 +185,17 @@ class _ChainBuilder:
     def processor(self, node: ProcessorNode) -> Forward:
         connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
         # Nodes are compiled from the last to the first, so their children stand the other way round.
-        children = dict(reversed(self.children[node.name].items()))
-        ignoring = [self.ignoring.get(name, heeds_all) for name in children]
-        context = NodeContext(
-            node.name, self.environment, children, connected, self.punctuations, self.closers, ignoring=ignoring
-        )
+        functions = dict(reversed(self.children[node.name].items()))
+        children = Children(functions, [self.ignoring.get(name, heeds_all) for name in functions])
+        context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
         self.contexts[node.name] = context
         supplier = node.supplier
         if isinstance(supplier, Operator):
             if getattr(supplier, "passes_on", False):
                 self.ignoring[node.name] = context.ignores
-            return supplier.bind(context)
+            function = supplier.bind(context)
+            self.runs[node.name] = children.take_run
+            return function
         task = str(self.environment.task_id)
         processor = _made(node.name, supplier, task)
         init = partial(_init, context, processor)
@@ -252,9 +254,8 @@ class _ChainBuilder:
     def _take_run(self, source: str) -> TakeRun | None:
         """Returns what takes runs of records below a source, if only one node is there and it does."""
         children = list(self.children[source])
-        context = self.contexts.get(children[0]) if len(children) == 1 else None
         is_seen = self.environment.probe is not None or self.environment.cursor.hands_headers
-        return None if context is None or is_seen else context.take_run
+        return None if len(children) != 1 or is_seen else self.runs.get(children[0])
 
     def probed(self, node: Node, function: Forward, topic: str | None) -> Forward:
         """Returns the function of a node, as a probe sees it, if there is one.
