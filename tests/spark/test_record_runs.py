@@ -202,6 +202,13 @@ def test_a_run_with_a_record_that_needs_a_decision_changes_nothing(records: list
     runner.close()
 
 
+def test_a_value_that_is_read_as_none_is_dropped() -> None:
+    case, records = Case(value=json_serde()), [Row(b"a", b"1", 5), Row(b"a", b"null", 6), Row(b"b", b"2", 7)]
+    found = results(case, records, [], in_runs)
+    assert found == results(case, records, [], one_by_one)
+    assert found["records"] == (3, 1)
+
+
 # ---------------------------------------------------------------------- backfills
 
 

@@ -161,7 +161,7 @@ class _ChainBuilder:
         self.ignoring: dict[str, Ignores] = {}
         """Sinks, and what only passes on to them, that ignore some changes or all."""
         self.runs: dict[str, TakeRun | None] = {}
-        """What takes a run of records in the place of a node's function."""
+        """Functions that take runs of records in the place of those of nodes."""
         self.contexts: dict[str, NodeContext] = {}
         self.initialisers: list[Callable[[], None]] = []
         self.closers: list[Callable[[], None]] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from state.row_format.record_context import Cursor
 from streams.runtime.processing.environment import Environment
-from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.inputs import BoundSource, InputQueue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +38,20 @@ class RunColumns:
 class _KeyedRun:
     """A run as an operator sees it (:class:`processor_api.context.RecordRun`)."""
 
-    def __init__(self, keys: Sequence[Any], columns: RunColumns, cursor: Cursor) -> None:
+    def __init__(self, keys: Sequence[Any], columns: RunColumns, source: BoundSource, cursor: Cursor) -> None:
         self.keys = keys
         self.begun = False
         """Whether an operator has begun to process the records."""
         self._columns = columns
+        self._source = source
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[tuple[Any, int, int]]:
-        self.begun, columns, cursor = True, self._columns, self._cursor
+        source, columns, cursor = self._source, self._columns, self._cursor
+        # Only now: an operator that does not take the run has them read one by one.
+        if source.checks_values and any(value is None for value in map(source.read_value, columns.values())):
+            raise ValueError("a value is read as None")
+        self.begun = True
         rows = zip(self.keys, columns.counts, columns.timestamps, columns.messages, strict=True)
         for key, count, timestamp, message in rows:
             cursor.message, cursor.timestamp = message, timestamp
@@ -78,12 +83,10 @@ def take_run(columns: RunColumns, queue: InputQueue, environment: Environment, n
         keys = list(map(source.read_key, columns.keys))
         if any(key is None for key in keys):
             return False
-        if source.checks_values and any(value is None for value in map(source.read_value, columns.values())):
-            return False
     except Exception:
         return False  # the record fails again when it comes alone, with its place
     before, cursor.source, cursor.stream_time = cursor.stream_time, queue.partition, latest
-    run = _KeyedRun(keys, columns, cursor)
+    run = _KeyedRun(keys, columns, source, cursor)
     try:
         is_taken = take(run)
     except Exception:
