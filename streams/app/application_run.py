@@ -150,7 +150,7 @@ class ApplicationRun:
     def start(self) -> None:
         """Opens everything, fills the global stores and starts the threads (:meth:`KafkaStreams.start`)."""
         if not self.states.become(ClientState.REBALANCING, only_from=ClientState.CREATED):
-            raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
+            raise StreamsError(f"an application can be started only once, and it is {self.state}: create another one")
         self.script.begin(outlives=self.parts.platform.threads is SYSTEM_THREADS)
         try:
             self._start()
@@ -198,7 +198,7 @@ class ApplicationRun:
             return self.parts.config.num_stream_threads
         if self.parts.topology.global_stores:
             return 0
-        raise TopologyError("the topology reads nothing: add a source, or a global store")
+        raise TopologyError("the topology has no source: add a source or a global store")
 
     def _make_thread(self, number: int) -> StreamThread:
         assert self.resources is not None

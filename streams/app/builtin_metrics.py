@@ -64,27 +64,28 @@ def store_metrics(store: OpenStore, counters: StoreCounters | None, tags: Mappin
     """
     tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}
     yield Gauge(
-        MetricName("uncommitted-entries", STATE, "entries that wait for a commit", tags), lambda: uncommitted(store)[0]
+        MetricName("uncommitted-entries", STATE, "entries that are not committed yet", tags),
+        lambda: uncommitted(store)[0],
     )
     yield Gauge(
-        MetricName("uncommitted-bytes", STATE, "bytes that wait for a commit", tags), lambda: uncommitted(store)[1]
+        MetricName("uncommitted-bytes", STATE, "bytes that are not committed yet", tags), lambda: uncommitted(store)[1]
     )
     if counters is None:
         return
     windows = counters.windows
     rate = MetricName("commit-rate", STATE, "commits per second", tags)
     yield Gauge(rate, partial(windows.rate, "commits"))
-    what = "of a commit of the engine that holds the store, in ns"
+    what = "of a commit of the store's engine, in ns"
     yield from _store_latency("commit", what, windows, ("commit_s", "commits", "commit_s_max"), tags)
     for name, operation in sorted(counters.operations.items()):
         yield from _operation(name, operation, tags)
     if counters.iterators is not None:
         durations = ("seconds", "timed", "seconds_max")
-        what = "time of an iterator from its opening to its close, in ns"
+        what = "time for which an iterator was open, in ns"
         yield from _store_latency("iterator-duration", what, counters.iterators.windows, durations, tags, suffix="")
-        is_open = MetricName("num-open-iterators", STATE, "iterators that are open", tags)
+        is_open = MetricName("num-open-iterators", STATE, "open iterators", tags)
         yield Gauge(is_open, partial(getattr, counters, "open_iterators"))
-        since = "when the oldest iterator was opened that is open, as ms since 1970"
+        since = "when the oldest open iterator was opened, in ms since 1970"
         yield Gauge(MetricName("oldest-iterator-open-since-ms", STATE, since, tags), counters.oldest_iterator_ms)
 
 
@@ -94,7 +95,7 @@ def cache_metrics(store: str, windows: SampleWindows, tags: Mapping[str, str]) -
     :param tags: of the thread and the task.
     """
     tags = {**tags, "record-cache-id": store}
-    what = "part of the reads of rows that memory has answered"
+    what = "share of row reads served from memory"
     yield Gauge(MetricName("hit-ratio-avg", CACHE, what, tags), partial(windows.mean, "hits", "reads"))
     for suffix, word, of in (("min", "least", min), ("max", "largest", max)):
         name = MetricName(f"hit-ratio-{suffix}", CACHE, f"{word} {what}, by windows of time", tags)
@@ -135,7 +136,7 @@ def engine_metrics(store: OpenStore, engine: Engine, tags: Mapping[str, str]) ->
     tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}
     if store.builder.supplier.engine == MEMORY:
         family = engine.family(families_of(store.builder)[0])
-        yield Gauge(MetricName("num-keys", STATE, "rows that are committed", tags), family.approximate_count)
+        yield Gauge(MetricName("num-keys", STATE, "committed rows", tags), family.approximate_count)
     if store.builder.supplier.engine != ROCKSDB:
         return
     for name, description in ROCKSDB_PROPERTIES.items():
@@ -196,12 +197,14 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         yield from _count(name, what, THREAD, tags, counters, total, windows)
         each = "a record" if name == "process" else f"a {name}"
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
-        ratio = f"part of the time that the thread spends on {what}, up to 1"
+        ratio = f"share of the time that the thread spends on {what}, from 0 to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
     yield from _of_group(counters.group, tags)
-    stalled = "input partitions that have records and deliver none"
+    stalled = "input partitions that have records but deliver none"
     yield Gauge(MetricName("stalled-partitions", THREAD, stalled, tags), thread.stalled_partitions)
-    away = "times that tasks went back because a service that a record needs, such as a schema registry, was away"
+    away = (
+        "times that tasks were reset because a service that a record needs, such as a schema registry, was unavailable"
+    )
     yield Gauge(MetricName("service-outage-total", THREAD, away, tags), thread.outages)
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
@@ -215,8 +218,8 @@ def _of_group(group: GroupCounters, tags: Tags) -> Iterator[Metric]:
     yield from _count("task-created", "tasks opened", THREAD, tags, group, "tasks_created", windows)
     yield from _count("task-closed", "tasks closed", THREAD, tags, group, "tasks_closed", windows)
     for name, what, total in (
-        ("rebalance", "rebalances that have ended", "rebalances"),
-        ("failed-rebalance", "times that the thread lost its tasks without giving them back", "failed"),
+        ("rebalance", "completed rebalances", "rebalances"),
+        ("failed-rebalance", "times that the thread lost its tasks without a revocation", "failed"),
     ):
         yield _gauge(f"{name}-total", what, COORDINATOR, tags, group, total)
         rate = MetricName(f"{name}-rate-per-hour", COORDINATOR, f"{what}, per hour", tags)
@@ -243,10 +246,10 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         what = "offsets between the last commit and the end of the partition"
         yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
     waiting = (
-        ("active-buffer-count", "records that were read and wait", lambda: sum(map(len, task.inputs.all()))),
+        ("active-buffer-count", "buffered input records", lambda: sum(map(len, task.inputs.all()))),
         (
             "input-buffer-bytes-total",
-            "their bytes, as estimated",
+            "estimated bytes of buffered input records",
             lambda: sum(queue.buffered_bytes() for queue in task.inputs.all()),
         ),
     )
@@ -259,7 +262,7 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         yield from _of_node(node, {**tags, "processor-node-id": node.name})
     for (topic, partition), sample in list(task.inputs.samples.items()):
         place = {**tags, "topic": topic, "partition": str(partition)}
-        what = "keys of a sample that lie in another partition than those that they are read together with"
+        what = "sampled keys that are in another partition than the same key of the co-partitioned topic"
         yield _gauge("misplaced-keys-total", what, TASK, place, sample, "misplaced")
     stores = task.stores
     for name, store in list(stores.stores.items()):
@@ -279,11 +282,11 @@ def _of_snapshots(snapshots: SnapshotCounters, tags: Tags) -> Iterator[Metric]:
     if snapshots.made_ms < 0 and not snapshots.failures:
         return
     values = (
-        ("snapshot-time", "when the last snapshot of the task was made, in ms since 1970; -1 if none was", "made_ms"),
+        ("snapshot-time", "when the last snapshot of the task was written, in ms since 1970; -1 if none", "made_ms"),
         ("snapshot-size-bytes", "bytes of the last snapshot", "size"),
-        ("snapshot-written-bytes-total", "bytes of files that snapshots have written", "written_bytes"),
+        ("snapshot-written-bytes-total", "bytes of files written by snapshots", "written_bytes"),
         ("snapshot-latency", "time to write the last snapshot, in ms", "elapsed_ms"),
-        ("snapshot-failures-total", "snapshots that could not be written", "failures"),
+        ("snapshot-failures-total", "snapshots that failed", "failures"),
     )
     for name, what, attribute in values:
         yield _gauge(name, what, TASK, tags, snapshots, attribute)
@@ -328,11 +331,11 @@ def _of_node(node: NodeEstimate, tags: Tags) -> Iterator[Metric]:
     """Yields what is estimated of a node, and its end-to-end latencies (KIP-613) if it is a source or has no
     children."""
     if node.windows is not None:
-        estimate = "records that the node was given, estimated by a sample"
+        estimate = "records passed to the node, estimated by a sample"
         yield Gauge(MetricName("process-total", NODE, estimate, tags), partial(_rounded, node))
         rate = MetricName("process-rate", NODE, f"{estimate}, per second", tags)
         yield Gauge(rate, partial(node.windows.rate, "records"))
-        time = MetricName("process-ratio", NODE, "time of the node itself, estimated by a sample, in s per s", tags)
+        time = MetricName("process-ratio", NODE, "time in the node itself, estimated by a sample, in s per s", tags)
         yield Gauge(time, partial(node.windows.rate, "seconds"))
     if node.latencies is not None:
         yield from _ages(node.latencies, tags)
@@ -360,7 +363,7 @@ def _of_counters(counters: TaskMetrics, windows: SampleWindows | None, tags: Tag
 
 
 def _of_drops(drops: TaskDrops, tags: Tags) -> Iterator[Metric]:
-    what = "records that gave no result at the node, for the reason"
+    what = "records without a result at the node, for this reason"
     for node in drops.nodes():
         for reason in list(node.counts):
             of = {**tags, "processor-node-id": node.node, "reason": reason.tag}
@@ -372,7 +375,7 @@ def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterato
     """Yields the metrics of a task's restores (KIP-869)."""
     tags = {"thread-id": thread, "task-id": str(task)}
     yield from _count("restore", "records restored", TASK, tags, restored, "restored", restored.windows)
-    left = "offsets that are still to be restored"
+    left = "offsets that remain to be restored"
     yield _gauge("restore-remaining-records-total", left, TASK, tags, restored, "remaining")
 
 
@@ -380,7 +383,7 @@ def _of_standby(task: TaskId, applied: RestoreCounters, thread: str) -> Iterator
     """Yields the metrics of a standby task (KIP-869)."""
     tags = {"thread-id": thread, "task-id": str(task)}
     yield from _count("update", "records applied to a standby task", TASK, tags, applied, "restored", applied.windows)
-    left = "offsets of its changelogs that a standby task lacks"
+    left = "offsets that a standby task lags behind its changelogs"
     yield _gauge("update-remaining-records-total", left, TASK, tags, applied, "remaining")
 
 

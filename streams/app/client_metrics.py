@@ -37,33 +37,33 @@ def _metrics(group: str, tags: Mapping[str, str], figures: Figures) -> Iterator[
 
 def _of_client(client: ClientStatistics) -> Figures:
     brokers = client.brokers
-    yield "connection-count", "connections that are open", sum(one.state == "UP" for one in brokers)
-    yield "connection-creation-total", "attempts to connect", sum(one.connects for one in brokers)
-    yield "connection-close-total", "connections that ended", sum(one.disconnects for one in brokers)
+    yield "connection-count", "open connections", sum(one.state == "UP" for one in brokers)
+    yield "connection-creation-total", "connection attempts", sum(one.connects for one in brokers)
+    yield "connection-close-total", "closed connections", sum(one.disconnects for one in brokers)
     if client.queue_bytes_max is not None:
         free = client.queue_bytes_max - client.queued_bytes
-        yield "buffer-total-bytes", "bytes of records that may wait", client.queue_bytes_max
-        yield "buffer-available-bytes", "bytes of records that may still come to wait", free
-        yield "queued-records", "records that wait for the brokers", client.queued_records
+        yield "buffer-total-bytes", "bytes of the record buffer", client.queue_bytes_max
+        yield "buffer-available-bytes", "free bytes of the record buffer", free
+        yield "queued-records", "records that are queued for the brokers", client.queued_records
     else:
-        yield "fetch-queue-records", "records that were fetched and not taken", client.queued_records
-        yield "fetch-queue-bytes", "bytes of the records that were fetched and not taken", client.queued_bytes
+        yield "fetch-queue-records", "records that were fetched but not polled", client.queued_records
+        yield "fetch-queue-bytes", "bytes of the records that were fetched but not polled", client.queued_bytes
 
 
 def _of_broker(broker: BrokerFigures) -> Figures:
-    yield "request-latency-avg", "mean time from a request to its answer, in ms", broker.latency_avg_ms
-    yield "request-latency-max", "largest time from a request to its answer, in ms", broker.latency_max_ms
-    yield "request-latency-p99", "time in which 99 of 100 requests were answered, in ms", broker.latency_p99_ms
-    yield "throttle-time-avg", "mean time for which the broker had requests wait, in ms", broker.throttle_avg_ms
+    yield "request-latency-avg", "mean time from a request to its response, in ms", broker.latency_avg_ms
+    yield "request-latency-max", "largest time from a request to its response, in ms", broker.latency_max_ms
+    yield "request-latency-p99", "99th percentile of the request time, in ms", broker.latency_p99_ms
+    yield "throttle-time-avg", "mean time for which the broker throttled requests, in ms", broker.throttle_avg_ms
     yield "request-total", "requests sent", broker.requests
-    yield "response-total", "answers received", broker.responses
+    yield "response-total", "responses received", broker.responses
     yield "outgoing-byte-total", "bytes sent", broker.bytes_out
     yield "incoming-byte-total", "bytes received", broker.bytes_in
-    yield "request-queue-size", "requests that wait to be sent", broker.queued
-    yield "requests-in-flight", "requests that wait for an answer", broker.in_flight
-    yield "request-timeout-total", "requests that had no answer in time", broker.timeouts
+    yield "request-queue-size", "requests queued to be sent", broker.queued
+    yield "requests-in-flight", "requests that wait for a response", broker.in_flight
+    yield "request-timeout-total", "requests that timed out", broker.timeouts
     yield "connection-count", "whether the connection is open", int(broker.state == "UP")
-    yield "connection-close-total", "connections that ended", broker.disconnects
+    yield "connection-close-total", "closed connections", broker.disconnects
 
 
 def _of_topic(topic: TopicFigures) -> Figures:

@@ -200,7 +200,7 @@ class KafkaStreams:
 
     def _require_created(self, what: str) -> None:
         if self.state is not ClientState.CREATED:
-            raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
+            raise StreamsError(f"{what} can be set only before start(), and the application is {self.state}")
 
     def wait(self, timeout: Timeout | None = None, *, state: ClientState | None = None) -> bool:
         """Waits until the application is in a state; returns whether it is.
@@ -221,9 +221,12 @@ class KafkaStreams:
         timeout_s = None if timeout is None else to_seconds(timeout, "timeout")
         if self._run.script.is_of_parent():
             process = self._run.script.id
-            raise StreamsError(f"the application runs in process {process}, of which this one is a forked child")
+            raise StreamsError(
+                f"the application runs in process {process}, and this process is a forked child: call it in that"
+                " process"
+            )
         if timeout_s is None and self.state is ClientState.CREATED:
-            raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
+            raise StreamsError("the application is not started: call start() first, or give wait() a timeout")
         return self._run.states.wait(timeout_s, state)
 
     def is_ready(self) -> bool:
@@ -410,7 +413,8 @@ class KafkaStreams:
         """
         if self.state not in (ClientState.CREATED, *ENDED):
             raise StreamsError(
-                f"local state can be deleted only while the application does not run; it is {self.state}"
+                f"local state can be deleted only while the application does not run, and it is {self.state}: close it"
+                " first"
             )
         directory = StateDirectory.open(
             self.config.state_dir,
@@ -576,11 +580,11 @@ class KafkaStreams:
             "recording-level": ("0 is INFO, 1 DEBUG, 2 TRACE", lambda: int(self._run.parts.metrics.level)),
             "topology-description": ("the topology", self.topology.describe),
             "alive-stream-threads": (
-                "stream threads that run or are about to",
+                "stream threads that run or start",
                 lambda: sum(thread.state is not ThreadState.DEAD for thread in threads or ()),
             ),
             "failed-stream-threads": (
-                "stream threads that failed since the start",
+                "stream threads that have failed since the start",
                 lambda: 0 if threads is None else threads.failed,
             ),
         }

@@ -63,7 +63,7 @@ def make_owners(parts: ApplicationParts, resources: Callable[[], ApplicationReso
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:
     if state is ClientState.CREATED:
-        return StreamsNotStartedError("the application was not started: its stores can be read after start()")
+        return StreamsNotStartedError("the application is not started: call start() before you read its stores")
     if not state.is_running_or_rebalancing():
-        return StreamsStoppedError(f"the application is {state}: its stores cannot be read any more")
+        return StreamsStoppedError(f"the application is {state}: its stores can no longer be read")
     return None

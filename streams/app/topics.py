@@ -103,8 +103,7 @@ class TopicFitter:
             if Use.DEAD_LETTERS in one.uses:
                 self._admin.topics([one.name])  # which says whether it is a right that is missing
                 raise MissingTopicError(
-                    f"the topic for dead letters ({DEAD_LETTERS}) does not exist: {one.name!r}. Create it, then start"
-                    " again",
+                    f"the dead-letter topic {one.name!r} ({DEAD_LETTERS}) does not exist: create it, then start again",
                     topic=one.name,
                 )
         if absent:
@@ -203,9 +202,9 @@ class TopicFitter:
             if before != plan.tasks and number not in self.growing:
                 wide = sorted(name for name, count in plan.partition_counts.items() if count == plan.tasks)
                 raise TopologyError(
-                    f"subtopology {number} has stores and was made for {before} tasks (topic {topic!r}), but"
-                    f" {', '.join(f'{name!r} has {plan.tasks}' for name in wide)} partitions: keys may lie in other"
-                    f" partitions than the state that was made of them. {internal.RESET_HINT}",
+                    f"subtopology {number} has stores, and its state was made for {before} tasks (topic {topic!r}),"
+                    f" but {', '.join(f'{name!r} has {plan.tasks}' for name in wide)} partitions: keys may be in other"
+                    f" partitions than their state. {internal.RESET_HINT}",
                     topic=topic,
                 )
 

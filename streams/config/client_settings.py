@@ -62,7 +62,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
     :raises ValueError: if the setting does not exist for this client, may not be changed, or the value does not fit.
     """
     if name in REFUSED:
-        raise ValueError(f"has no counterpart in librdkafka: {REFUSED[name].replace('`', '')}")
+        raise ValueError(f"has no equivalent in librdkafka: {REFUSED[name].replace('`', '')}")
     name = ALIASES.get(name, name)
     if name in OURS:
         raise ValueError(f"cannot be set for a client: {OURS[name].replace('`', '')}")
@@ -70,7 +70,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
         if not callable(value):
             raise ValueError(f"must be a function, got {MASK}")
         if is_async(value):
-            raise ValueError("must be a plain function, and was given one made by async def")
+            raise ValueError("must be a plain function, but the given one is made by async def")
         return {name: value}
     if name == "auto.offset.reset":
         offset_reset(value)
@@ -202,4 +202,4 @@ def _text(name: str, value: Any) -> str:
         return ",".join(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"must be a text, got {MASK if is_secret(name) else repr(value)}")
+    raise ValueError(f"must be a string, got {MASK if is_secret(name) else repr(value)}")

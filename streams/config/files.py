@@ -35,7 +35,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         return read_table(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
 
 
 def read_table(table: Mapping[str, Any]) -> dict[str, Any]:

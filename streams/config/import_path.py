@@ -38,7 +38,7 @@ def _module(name: str, path: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise NoSuchObject(f"names {path!r}, but there is no module {error.name!r}") from None
+            raise NoSuchObject(f"names {path!r}, but no module {error.name!r} is found") from None
         raise
     except (TypeError, ValueError):
         raise NoSuchObject(f"must be an import path such as package.module:name, got {path!r}") from None

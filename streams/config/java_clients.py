@@ -21,26 +21,28 @@ HANDLED: dict[str, str] = {
     "auto.offset.reset": "where to read a partition without a committed offset, or whose offset is outside of its log:"
     " `earliest`, `latest`, `none`, `by_duration:P1D`; a source may have its own",
     "group.instance.id": "static membership; each thread adds its number",
-    "max.poll.records": "how many records a stream thread takes at once",
+    "max.poll.records": "most records that a stream thread takes from one poll",
 }
 """Read by the runtime, not by librdkafka."""
 
 _SERDES = "keys and values are read and written by serdes: set `default.key.serde` and `default.value.serde`"
-_OPENSSL = "librdkafka uses OpenSSL, which has no such choice"
+_OPENSSL = "librdkafka uses OpenSSL, which does not have this choice"
 _CA = "put the certificates of the authorities into a PEM file and set `ssl.ca.location`"
 _KEYSTORE = "set `ssl.keystore.location` (PKCS#12), or `ssl.certificate.location` and `ssl.key.location` (PEM)"
-_LOGIN = "Java login classes do not exist here: set `sasl.mechanism` with `sasl.username` and `sasl.password`, or"
+_LOGIN = (
+    "this library cannot load Java login classes: set `sasl.mechanism` with `sasl.username` and `sasl.password`, or"
+)
 _LOGIN += " `sasl.oauthbearer.method=oidc`"
 _BROKER_SIDE = "only brokers validate tokens"
-_OIDC = "librdkafka renews tokens by itself"
-_JMX = "there are no Java metrics: read `KafkaStreams.metrics()`, or set `statistics.interval.ms`"
+_OIDC = "librdkafka renews tokens automatically"
+_JMX = "this library has no Java metrics: read `KafkaStreams.metrics()`, or set `statistics.interval.ms`"
 _MURMUR = "records must go to the partitions Kafka Streams would choose: give a partitioner to `Produced`"
-_SHARE = "tasks own their partitions; there are no share groups"
-_LEVEL = "set `compression.level`, which librdkafka applies to whichever `compression.type` is set"
+_SHARE = "tasks own their partitions; this library does not use share groups"
+_LEVEL = "set `compression.level`, which librdkafka applies to any `compression.type`"
 
 REFUSED: dict[str, str] = {
     "bootstrap.controllers": "the client talks to brokers: set `bootstrap.servers`",
-    "bootstrap.resolve.timeout.ms": "librdkafka resolves names each time that it connects, and goes on trying",
+    "bootstrap.resolve.timeout.ms": "librdkafka resolves names each time that it connects, and keeps trying",
     "buffer.memory.allocation.strategy": "librdkafka allocates what records need, as `incremental` does",
     "compression.gzip.level": _LEVEL,
     "compression.lz4.level": _LEVEL,
@@ -48,11 +50,11 @@ REFUSED: dict[str, str] = {
     "config.providers": "resolve secrets before making the configuration, for instance from environment variables",
     "default.api.timeout.ms": "each call to the cluster has its own deadline here",
     "exclude.internal.topics": "topics are subscribed by name",
-    "interceptor.classes": "there are no Java interceptors: use `plugin.library.paths`, or a processor",
+    "interceptor.classes": "this library cannot load Java interceptors: use `plugin.library.paths`, or a processor",
     "key.deserializer": _SERDES,
     "key.serializer": _SERDES,
-    "max.block.ms": "a full producer queue is served until `task.timeout.ms`",
-    "metadata.cluster.check.enable": "librdkafka does not tell a broker which cluster and node it means (KIP-1242)",
+    "max.block.ms": "a full producer queue is retried until `task.timeout.ms`",
+    "metadata.cluster.check.enable": "librdkafka does not send brokers the cluster and node that it expects (KIP-1242)",
     "metadata.max.idle.ms": "librdkafka keeps the metadata of all topics in use",
     "metric.reporters": _JMX,
     "metrics.num.samples": _JMX,
@@ -64,7 +66,7 @@ REFUSED: dict[str, str] = {
     "partitioner.ignore.keys": _MURMUR,
     "partitioner.rack.aware": _MURMUR,
     "sasl.client.callback.handler.class": _LOGIN,
-    "sasl.jaas.config": "set `sasl.username` and `sasl.password` in its place, or `sasl.kerberos.principal` and"
+    "sasl.jaas.config": "set `sasl.username` and `sasl.password` instead, or `sasl.kerberos.principal` and"
     " `sasl.kerberos.keytab`",
     "sasl.kerberos.ticket.renew.jitter": "set `sasl.kerberos.kinit.cmd`",
     "sasl.kerberos.ticket.renew.window.factor": "set `sasl.kerberos.kinit.cmd`",
@@ -133,6 +135,6 @@ OURS: dict[str, str] = {
     "partitioner": _MURMUR,
     "queuing.strategy": "records must be sent in order",
     "share.acknowledgement.mode": _SHARE,
-    "transactional.id": "it is made of the application id, the process and the thread",
+    "transactional.id": "this library derives it from the application id, the process and the thread",
 }
 """Settings that both clients have and that belong to the runtime: refused under every prefix."""

@@ -321,10 +321,12 @@ class StreamsConfig(BaseModel):
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
         if not isinstance(settings, Mapping):
-            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {repr_of(settings)}")
+            raise ConfigError(
+                f"settings must be a mapping of names to values or a StreamsConfig, got {repr_of(settings)}"
+            )
         for name in settings:
             if not isinstance(name, str):
-                raise ConfigError(f"the name of a setting is text, got {repr_of(name)}")
+                raise ConfigError(f"the name of a setting must be a string, got {repr_of(name)}")
         return cls(**settings)
 
     @property
@@ -393,11 +395,11 @@ class StreamsConfig(BaseModel):
             if len(name) > _TAG_NAME_MAX or len(str(value)) > _TAG_VALUE_MAX
         ]
         found = [
-            f"rack.aware.assignment.tags names {name!r}, which this process has no tag for: set client.tag.{name}"
+            f"rack.aware.assignment.tags names {name!r}, but this process does not have that tag: set client.tag.{name}"
             for name in unknown
         ]
         return found + [
-            f"client.tag.{name} is too long: a name has at most {_TAG_NAME_MAX} characters and a value {_TAG_VALUE_MAX}"
+            f"client.tag.{name} is too long: a name can have {_TAG_NAME_MAX} characters and a value {_TAG_VALUE_MAX}"
             for name in long
         ]
 
@@ -406,8 +408,8 @@ class StreamsConfig(BaseModel):
         problems = []
         if self.state_snapshot_interval_ms is not None and self.state_snapshot_dir is None:
             problems.append(
-                "state.snapshot.interval.ms is set and state.snapshot.dir is not: set the directory to which snapshots"
-                " are written, one that all workers can read"
+                "state.snapshot.interval.ms is set but state.snapshot.dir is not: set the directory for snapshots, one"
+                " that all workers can read"
             )
         if self.shadow_of == self.application_id:
             problems.append(
@@ -431,7 +433,7 @@ class StreamsConfig(BaseModel):
         if heartbeat >= session:
             problems.append(
                 f"heartbeat.interval.ms is {heartbeat}, not less than session.timeout.ms ({session}): the group would"
-                " throw the member out between two heartbeats; lower the first, to a third of the second, or raise the"
+                " remove the member between two heartbeats; lower the first, to a third of the second, or raise the"
                 " second"
             )
         problems += self._contradictions_of_trace() + self._contradictions_of_tags()
@@ -448,15 +450,14 @@ class StreamsConfig(BaseModel):
         follows = self.trace_keys, self.trace_every is not None
         if any(follows) and self.otel_traces is not None:
             return [
-                "otel.traces is set with trace.keys or trace.every: only one of them sees records, take out the other"
+                "otel.traces is set with trace.keys or trace.every: only one of them sees records, so remove the other"
             ]
         if all(follows):
-            return [
-                "trace.keys and trace.every are both set: follow records by key, or one in n, and take out the other"
-            ]
+            return ["trace.keys and trace.every are both set: follow records by key, or one in n, and remove the other"]
         if self.trace_topics and not any(follows):
             return [
-                "trace.topics says where to look for records, and not which to follow: set trace.keys or trace.every"
+                "trace.topics limits where records are followed, but does not choose records: set trace.keys or"
+                " trace.every"
             ]
         return []
 
@@ -471,8 +472,8 @@ class StreamsConfig(BaseModel):
 
 REQUIRED = {
     "application.id": "it names the consumer group, the internal topics and the state directory",
-    "bootstrap.servers": "it says where Kafka is, as host:port; set it in streams.toml beside the application, by the"
-    " variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
+    "bootstrap.servers": "it is the address of Kafka, as host:port; set it in streams.toml next to the application, by"
+    " the variable STREAMS_BOOTSTRAP_SERVERS or by -c bootstrap.servers=host:port",
 }
 """The settings without a default, and what each is for."""
 

@@ -90,7 +90,7 @@ def _of_client(settings: Mapping[str, Any]) -> list[str]:
     if protocol == "sasl_plaintext" and mechanism in ("PLAIN", "OAUTHBEARER"):
         sent = "the password" if mechanism == "PLAIN" else "the token"
         return [
-            f"security.protocol SASL_PLAINTEXT with sasl.mechanism {mechanism} sends {sent} in clear: anyone on the"
+            f"security.protocol SASL_PLAINTEXT with sasl.mechanism {mechanism} sends {sent} unencrypted: anyone on the"
             " network can read it; use SASL_SSL"
         ]
     if not protocol.endswith("ssl"):

@@ -154,7 +154,7 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
             continue
         identity = _identity(place)
         if identity in places:
-            result.problems.append(f"{name} is given twice, also as {places[identity][0]}")
+            result.problems.append(f"{name} is set twice, also as {places[identity][0]}")
         places[identity] = (name, place, value)
     exactly_once = any(
         place.kafka_name == "processing.guarantee" and plain_str(value).strip().lower() == _EXACTLY_ONCE
@@ -176,7 +176,7 @@ def _of_the_broker(protocol: str, given: Iterable[tuple[str, SettingPlace, Any]]
     where = f"with group.protocol={protocol}" + (", where it is consumer" if protocol == "auto" else "")
     for name, place, _ in given:
         if (at_broker := at_brokers.get(place.name)) is not None:
-            yield f"{name} has no effect {where}: the group's setting {at_broker} holds"
+            yield f"{name} has no effect {where}: the group's setting {at_broker} applies"
 
 
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -257,9 +257,9 @@ def _client_problem(name: str, place: SettingPlace, value: Any, exactly_once: bo
         assert prefix is not None
         return _unknown(name, (prefix.name + known for known in KNOWN if fits(known, prefix.scope)))
     if prefix is not None and not fits(place.name, prefix.scope):
-        return f"{place.kafka_name} cannot be set: {_KINDS[prefix.scope]}s have no setting {place.name}"
+        return f"{place.kafka_name} cannot be set: {_KINDS[prefix.scope]}s do not have a setting {place.name}"
     if place.name == "auto.offset.reset" and prefix is not None and prefix.name in _FIXED_STARTS:
-        return f"{place.kafka_name} cannot be set: a store is restored from where it stands"
+        return f"{place.kafka_name} cannot be set: a restore continues from the position of the store"
     try:
         client_setting(place.name, value, exactly_once=exactly_once, scope=prefix.scope if prefix else "*")
     except ValueError as error:

@@ -83,7 +83,7 @@ def file_beside(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     if not own.is_file():
         return None if table is None else (project, read_table(table))
     if table is not None:
-        raise ConfigError(f"{own} and [tool.streams] of {project} both have settings: keep one of them")
+        raise ConfigError(f"{own} and [tool.streams] of {project} both have settings: remove one of the two")
     return own, read_settings(own)
 
 
@@ -91,7 +91,7 @@ def _project_table(path: Path) -> dict[str, Any] | None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read, where [tool.streams] is looked for: {error}") from None
+        raise ConfigError(f"{path} cannot be read to search for [tool.streams]: {error}") from None
     tool = document.get("tool")
     table = tool.get("streams") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):

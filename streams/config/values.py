@@ -99,7 +99,7 @@ _OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "sin
 
 def unreadable(error: Exception) -> str:
     """Returns what is wrong with a value whose own methods failed while it was read, as the end of a sentence."""
-    return f"has a value that cannot be read: it raised {kind_and_text(error)}"
+    return f"has a value that cannot be read; it raised {kind_and_text(error)}"
 
 
 def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
@@ -155,7 +155,7 @@ def flag(value: Any) -> bool:
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be a text, got {repr_of(value)}")
+        raise ValueError(f"must be a string, got {repr_of(value)}")
     return value
 
 
@@ -207,7 +207,7 @@ def share(value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0 <= number <= 1:  # also not a number
-        raise ValueError(f"must be a share between 0 and 1, got {repr_of(value)}")
+        raise ValueError(f"must be a number between 0 and 1, got {repr_of(value)}")
     return number
 
 
@@ -223,12 +223,12 @@ def trace_keys(value: Any) -> tuple[Any, ...]:
                 given = json.loads(text)
             except ValueError as error:
                 raise ValueError(
-                    f"begins like a JSON array and cannot be read as one ({error}): {repr_of(value)}"
+                    f"starts like a JSON array but cannot be read as one ({error}): {repr_of(value)}"
                 ) from None
         else:
             given = [key.strip() for key in text.split(",")] if text else []
             if not all(given):
-                raise ValueError(f"has an empty key between two commas, got {repr_of(value)}")
+                raise ValueError(f"must not have an empty key between two commas, got {repr_of(value)}")
     if not isinstance(given, (list, tuple, set, frozenset)):
         raise ValueError(f"must be keys separated by commas, a JSON array or a list of keys, got {repr_of(value)}")
     return tuple(given)
@@ -239,8 +239,8 @@ def application_id(value: Any) -> str:
     name = text(value)
     if not _LEGAL_ID.fullmatch(name) or name in (".", "..") or len(name) > _MAX_TOPIC_NAME:
         raise ValueError(
-            f"must be 1 to {_MAX_TOPIC_NAME} characters of a-z, A-Z, 0-9, '.', '_' and '-', got {name!r},"
-            " since internal topics are named after it"
+            f"must be 1 to {_MAX_TOPIC_NAME} characters of a-z, A-Z, 0-9, '.', '_' and '-', got {name!r}, because"
+            " internal topics are named after it"
         )
     return name
 
@@ -290,12 +290,10 @@ def path(value: Any) -> Path:
         return Path(value).expanduser().absolute()
     except RuntimeError:
         raise ValueError(
-            f"is {repr_of(value)}, and the user of this process has no home directory: give an absolute path"
+            f"is {repr_of(value)}, but the user of this process has no home directory: set an absolute path"
         ) from None
     except FileNotFoundError:
-        raise ValueError(
-            f"is not absolute ({repr_of(value)}), and the working directory does not exist any more"
-        ) from None
+        raise ValueError(f"is not absolute ({repr_of(value)}), and the working directory no longer exists") from None
 
 
 _STORE_URL = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(/[^\s?#]*)?")
@@ -386,7 +384,7 @@ def serde(value: Any) -> Serde[Any]:
     if isinstance(value, str) and value in _JAVA_SERDES_OF_CLASSES:
         example = _JAVA_SERDES_OF_CLASSES[value]
         raise ValueError(
-            f"names {value}, whose classes are Java's: give the import path of a serde such as {example}, or avro for"
+            f"names {value}, which is a Java class: give the import path of a serde such as {example}, or avro for"
             " records as dicts"
         )
     if isinstance(value, str):
@@ -453,7 +451,7 @@ def plain(found: Any) -> Any:
     :raises ValueError: if it is made by ``async def``: nothing would await its coroutine.
     """
     if is_async(found):
-        raise ValueError(f"must be a plain function, and {named_function(found)} is made by async def")
+        raise ValueError(f"must be a plain function, but {named_function(found)} is made by async def")
     return found
 
 
@@ -517,7 +515,7 @@ def handler(kind: str) -> Callable[[Any], Any]:
             if name in java and package in ("", _JAVA_HANDLERS_PACKAGE):
                 return java[name]
             if package == _JAVA_HANDLERS_PACKAGE:
-                raise ValueError(f"must be one of {', '.join(sorted(java))} of Java's own handlers, got {name}")
+                raise ValueError(f"must be one of Java's handlers {', '.join(sorted(java))}, got {name}")
         return function(_made(function(value), value))
 
     return read

@@ -136,7 +136,7 @@ def test_requests_tell_results_by_partition(store: Any, make_cluster: Callable[.
 def test_an_application_that_does_not_run_refuses(cluster: Cluster) -> None:
     app = cluster.app(counting(), start=False)
     for ask in (lambda: counts(app), lambda: app.query(request(KeyQuery("a"))), app.all_local_store_partition_lags):
-        with pytest.raises(StreamsNotStartedError, match="after start"):
+        with pytest.raises(StreamsNotStartedError, match="not started: call start"):
             ask()
     app.start()
     cluster.until_state(app, C.RUNNING)

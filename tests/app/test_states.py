@@ -215,9 +215,9 @@ def test_listeners_are_set_before_the_start(cluster: Cluster) -> None:
         ("a restore listener", app.set_global_state_restore_listener),
         ("an uncaught exception handler", app.set_uncaught_exception_handler),
     ):
-        with pytest.raises(StreamsError, match=f"{what} can be set only before the start"):
+        with pytest.raises(StreamsError, match=rf"{what} can be set only before start\(\), and the application is"):
             call(lambda *_: None)  # type: ignore[operator]
-    with pytest.raises(StreamsError, match="an application can be started once"):
+    with pytest.raises(StreamsError, match="an application can be started only once"):
         app.start()
 
 
@@ -309,7 +309,7 @@ def test_waiting_without_end_for_what_was_not_started_is_refused(cluster: Cluste
     """It waited forever. With a timeout another thread may start it meanwhile."""
     app = cluster.app(passing_on(), start=False)
     for state in (None, C.RUNNING):
-        with pytest.raises(StreamsError, match=r"was not started: call start\(\) first, or give wait\(\) a timeout"):
+        with pytest.raises(StreamsError, match=r"is not started: call start\(\) first, or give wait\(\) a timeout"):
             app.wait(state=state)
     assert not app.wait(0, state=C.RUNNING)
     assert not app.wait(timedelta(0), state=C.RUNNING)
@@ -329,11 +329,11 @@ def test_an_application_that_runs_is_not_started_again(cluster: Cluster) -> None
     app = cluster.app(counting())
     cluster.until_state(app, C.RUNNING)
     owned = app.tasks()
-    with pytest.raises(StreamsError, match="can be started once; it is RUNNING"):
+    with pytest.raises(StreamsError, match="can be started only once, and it is RUNNING"):
         app.start()
     assert app.state is C.RUNNING
     assert app.tasks() == owned
     assert app.close(60)
     app.clean_up()
-    with pytest.raises(StreamsError, match="can be started once; it is NOT_RUNNING"):
+    with pytest.raises(StreamsError, match="can be started only once, and it is NOT_RUNNING"):
         app.start()

@@ -49,7 +49,7 @@ FUNCTIONS = {"function": slow, "object": Slow(), "partial": functools.partial(fu
     ],
 )
 def test_a_setting_takes_plain_functions(setting: str, function: Any) -> None:
-    with pytest.raises(ConfigError, match=r"must be a plain function, and .* made by async def"):
+    with pytest.raises(ConfigError, match=r"must be a plain function, but .* made by async def"):
         StreamsConfig.of({**NAMES, setting: function})
 
 

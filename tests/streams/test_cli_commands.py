@@ -148,7 +148,7 @@ def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
     assert found.stderr.splitlines() == [
         "error: 3 settings are wrong:",
         "  colour is not a setting",
-        "  bootstrap.servers is missing: it says where Kafka is, as host:port; set it in streams.toml beside the"
+        "  bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next to the"
         " application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
         "  num.stream.threads must be a whole number, got 'none'",
     ]

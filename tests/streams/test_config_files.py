@@ -88,7 +88,7 @@ def test_escaped_properties_come_back(tmp_path_factory: pytest.TempPathFactory, 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.toml cannot be read: No such file or directory"):
         read_settings(tmp_path / "missing.toml")
-    with pytest.raises(ConfigError, match=r"a\.toml is not TOML: .*line 1"):
+    with pytest.raises(ConfigError, match=r"a\.toml is not valid TOML: .*line 1"):
         read(tmp_path, "a.toml", "application.id = orders")
     (tmp_path / "b.properties").write_bytes(b"a=\xff")
     with pytest.raises(ConfigError, match=r"b\.properties is not text in UTF-8"):

@@ -67,7 +67,7 @@ def test_of_a_class_of_handlers_one_is_made() -> None:
         (
             "processing",
             "org.apache.kafka.streams.errors.LogAndFailExceptionHandler",
-            "of Java's own handlers, got LogA",
+            "must be one of Java's handlers",
         ),
         ("processing", "LogAndFailExceptionHandler", "must be an import path"),
         ("deserialization", 5, "must be a function"),

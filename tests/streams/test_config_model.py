@@ -162,9 +162,9 @@ def test_a_topic_setting_that_only_some_brokers_have_is_taken() -> None:
 
 
 def test_one_setting_under_two_names_is_refused() -> None:
-    assert "given twice, also as poll.ms" in problem({"poll.ms": 1, "poll_ms": 2})
-    assert "given twice" in problem({"producer.linger.ms": 1, "producer.queue.buffering.max.ms": 2})
-    assert "given twice" in problem({"request.timeout.ms": 1000, "socket.timeout.ms": 2000})
+    assert "set twice, also as poll.ms" in problem({"poll.ms": 1, "poll_ms": 2})
+    assert "set twice" in problem({"producer.linger.ms": 1, "producer.queue.buffering.max.ms": 2})
+    assert "set twice" in problem({"request.timeout.ms": 1000, "socket.timeout.ms": 2000})
 
 
 def test_each_wrong_setting_has_its_sentence() -> None:
@@ -174,8 +174,8 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         "5 settings are wrong:",
         "  security.protocol must be one of plaintext, ssl, sasl_plaintext, sasl_ssl; got 'TLS'",
         "  application.id is missing: it names the consumer group, the internal topics and the state directory",
-        "  bootstrap.servers is missing: it says where Kafka is, as host:port; set it in streams.toml beside the"
-        " application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
+        "  bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next to the"
+        " application, by the variable STREAMS_BOOTSTRAP_SERVERS or by -c bootstrap.servers=host:port",
         "  num.stream.threads must be at least 1, got 0",
         "  application.server must be host:port, got 'here'",
     ]
@@ -185,7 +185,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
     ("settings", "sentence"),
     [
         ({"application.id": "my app"}, "application.id must be 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"),
-        ({"application.id": 7}, "application.id must be a text, got 7"),
+        ({"application.id": 7}, "application.id must be a string, got 7"),
         ({"bootstrap.servers": " , "}, "bootstrap.servers must name at least one broker as host:port"),
         ({"num.stream.threads": "two"}, "num.stream.threads must be a whole number, got 'two'"),
         ({"num.stream.threads": 1.0}, "num.stream.threads must be a whole number, got 1.0"),
@@ -201,7 +201,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         ({"dsl.store.format": "PLAIN"}, "dsl.store.format must be one of DEFAULT, HEADERS; got 'PLAIN'"),
         ({"enable.metrics.push": "yes"}, "enable.metrics.push must be true or false, got 'yes'"),
         ({"application.server": "h:70000"}, "application.server must be host:port, got 'h:70000'"),
-        ({"default.key.serde": "nowhere.at.all"}, "default.key.serde names 'nowhere.at.all', but there is no module"),
+        ({"default.key.serde": "nowhere.at.all"}, "default.key.serde names 'nowhere.at.all', but no module"),
         ({"default.key.serde": "json:nothing"}, "default.key.serde names 'json:nothing', but json has no 'nothing'"),
         (
             {"default.key.serde": "json:loads"},
@@ -210,7 +210,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
             " is",
         ),
         ({"processing.exception.handler": 3}, "processing.exception.handler must be a function or the import path"),
-        ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka takes no assignor of ours"),
+        ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka does not accept other assignors"),
         ({"rack.aware.assignment.tags": "a,b,c,d,e,f"}, "rack.aware.assignment.tags must be at most 5 names, got 6"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_setting_that_the_brokers_have_for_streams_groups_is_named(caplog: pyt
     assert made.group_protocol == "streams"
     assert made.client_tag == {"zone": "a"}
     assert [record.getMessage() for record in caplog.records] == [
-        f"{name} has no effect with group.protocol=streams: the group's setting streams.{setting} holds"
+        f"{name} has no effect with group.protocol=streams: the group's setting streams.{setting} applies"
         for name, setting in [
             ("consumer.session.timeout.ms", "session.timeout.ms"),
             ("heartbeat.interval.ms", "heartbeat.interval.ms"),
@@ -273,7 +273,7 @@ def test_a_session_that_the_brokers_have_for_consumer_groups_is_named(
     assert config(**{"group.protocol": protocol, "session.timeout.ms": 9000}).group_protocol == protocol
     assert [record.getMessage() for record in caplog.records] == [
         f"session.timeout.ms has no effect with group.protocol={protocol}{where}: the group's setting"
-        " consumer.session.timeout.ms holds"
+        " consumer.session.timeout.ms applies"
     ]
 
 
@@ -295,7 +295,7 @@ def test_older_names_of_handlers_give_way_to_the_newer(name: str, caplog: pytest
 def test_a_list_serde_in_parts_is_refused_with_what_to_set(of: str, part: str) -> None:
     assert problem({f"default.list.{of}.serde.{part}": "java.util.ArrayList"}) == (
         f"default.list.{of}.serde.{part} cannot be set: a serde of lists is one value: set default.{of}.serde to what"
-        " list_serde(inner) of streams.serdes gives"
+        " list_serde(inner) of streams.serdes returns"
     )
 
 
@@ -325,7 +325,7 @@ def test_what_queries_see_unless_they_say_it(settings: dict[str, Any], level: Is
 
 def test_a_setting_under_both_of_its_names_is_refused() -> None:
     names = ("default.state.isolation.level", "default.interactive.query.isolation.level")
-    with pytest.raises(ConfigError, match="is given twice"):
+    with pytest.raises(ConfigError, match="is set twice"):
         config(**dict.fromkeys(names, "READ_COMMITTED"))
 
 

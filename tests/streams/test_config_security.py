@@ -149,7 +149,7 @@ def test_a_secret_that_is_refused_is_in_no_error(name: str, given: Any) -> None:
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     known = name.replace("_", ".")
     unknown = "sasl.pasword is not a setting, did you mean sasl.password?"
-    assert caught.value.message == (unknown if name == "sasl.pasword" else f"{known} must be a text, got ********")
+    assert caught.value.message == (unknown if name == "sasl.pasword" else f"{known} must be a string, got ********")
 
 
 class Token:
@@ -185,7 +185,7 @@ def test_what_pydantic_says_shows_no_input() -> None:
 # ---------------------------------------------------------------------- warnings
 
 
-CLEAR = "sends the password in clear"
+CLEAR = "sends the password unencrypted"
 UNCHECKED = "enable.ssl.certificate.verification is false"
 
 
@@ -202,7 +202,7 @@ UNCHECKED = "enable.ssl.certificate.verification is false"
             },
             CLEAR,
         ),
-        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}, "sends the token in clear"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}, "sends the token unencrypted"),
         ({"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}, UNCHECKED),
         ({"security.protocol": "sasl_ssl", "admin.enable.ssl.certificate.verification": False}, UNCHECKED),
         ({"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": ""}, "identification.algorithm is off"),

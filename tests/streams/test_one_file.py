@@ -114,8 +114,8 @@ def test_the_application_is_described_and_checked_by_its_file(folder: Path) -> N
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("streams.toml", "=", "streams.toml is not TOML"),
-        ("pyproject.toml", "=", "pyproject.toml cannot be read, where [tool.streams] is looked for"),
+        ("streams.toml", "=", "streams.toml is not valid TOML"),
+        ("pyproject.toml", "=", "pyproject.toml cannot be read to search for [tool.streams]"),
         ("pyproject.toml", "[tool]\nstreams = 3", "is 3: make it a table of settings, [tool.streams]"),
         ("shop.py", "settings = 3", "settings of module shop is 3: make it a dict of names and values"),
         ("shop.py", "settings = {'colour': 1}\nfrom streams import StreamsBuilder", "colour is not a setting"),
@@ -137,7 +137,7 @@ def test_two_files_beside_the_application_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.streams]\n")
     assert file_beside(tmp_path) == (tmp_path / "pyproject.toml", {})
     (tmp_path / "streams.toml").write_text("")
-    with pytest.raises(ConfigError, match=r"streams\.toml and \[tool\.streams\] of .* keep one of them"):
+    with pytest.raises(ConfigError, match=r"streams\.toml and \[tool\.streams\] of .* remove one of the two"):
         file_beside(tmp_path)
 
 

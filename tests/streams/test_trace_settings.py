@@ -35,15 +35,15 @@ def test_keys_are_read(given: Any, keys: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ({"trace.keys": '["a"'}, "trace.keys begins like a JSON array and cannot be read as one"),
-        ({"trace.keys": "a,,b"}, "trace.keys has an empty key between two commas, got 'a,,b'"),
+        ({"trace.keys": '["a"'}, "trace.keys starts like a JSON array but cannot be read as one"),
+        ({"trace.keys": "a,,b"}, "trace.keys must not have an empty key between two commas, got 'a,,b'"),
         ({"trace.keys": {"a": 1}}, "trace.keys must be keys separated by commas, a JSON array or a list of keys"),
         ({"trace.every": 0}, "trace.every must be at least 1, got 0"),
         ({"trace.every": "x"}, "trace.every must be a whole number, got 'x'"),
         ({"trace.every": 1, "trace.keys": "a"}, "trace.keys and trace.every are both set"),
         (
             {"trace.topics": "in"},
-            "trace.topics says where to look for records, and not which to follow: set trace.keys",
+            "trace.topics limits where records are followed, but does not choose records: set trace.keys",
         ),
         ({"trace.topics": 5, "trace.every": 1}, "trace.topics must be names separated by commas or a list of them"),
     ],

@@ -508,7 +508,7 @@ def test_traces_that_wait_are_limited() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, "nan", "many", True])
 def test_a_share_is_a_number_between_0_and_1(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"otel.traces must be a share between 0 and 1"):
+    with pytest.raises(ConfigError, match=r"otel.traces must be a number between 0 and 1"):
         StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:1", "otel.traces": value})
 
 

@@ -481,8 +481,8 @@ def test_what_was_written_before_it_began_is_not_there_twice() -> None:
     [
         ({"every": 0}, "trace.every must be at least 1, got 0"),
         ({"every": "often"}, "trace.every must be a whole number, got 'often'"),
-        ({"keys": '["a'}, "trace.keys begins like a JSON array and cannot be read as one"),
-        ({"keys": "a,,b"}, "trace.keys has an empty key between two commas"),
+        ({"keys": '["a'}, "trace.keys starts like a JSON array but cannot be read as one"),
+        ({"keys": "a,,b"}, "trace.keys must not have an empty key between two commas"),
         ({"keys": 5}, "trace.keys must be keys separated by commas, a JSON array or a list of keys, got 5"),
         ({"keys": ["a"], "every": 2}, "trace.keys and trace.every are both set"),
         ({"keys": []}, "trace.keys is empty"),

@@ -124,8 +124,8 @@ def test_no_address(tmp_path: Path) -> None:
     assert found == (
         2,
         "",
-        "error: bootstrap.servers is missing: it says where Kafka is, as host:port; set it in streams.toml beside the"
-        " application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port\n",
+        "error: bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next"
+        " to the application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port\n",
         [],
     )
     assert left_behind(tmp_path) == []

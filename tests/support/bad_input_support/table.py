@@ -244,7 +244,7 @@ CONFIG = [
         ): "error: consumer.isolation.level must be read_committed under exactly_once_v2",
         ("deserialization.exception.handler=fine:nobody",): "error: deserialization.exception.handler",
         ("default.key.serde=Serdes.STRINGS",): "error: default.key.serde",
-        ("sasl.jaas.config=x",): "error: sasl.jaas.config has no counterpart in librdkafka",
+        ("sasl.jaas.config=x",): "error: sasl.jaas.config has no equivalent in librdkafka",
     }.items()
 ]
 CONFIG += [
@@ -253,7 +253,7 @@ CONFIG += [
     command(
         "file of settings malformed",
         ("fine:topology", "--config", "bad.toml"),
-        "error: bad.toml is not TOML",
+        "error: bad.toml is not valid TOML",
         prepare=lambda folder: _write(folder / "bad.toml", "a = = 1"),
     ),
     command(
