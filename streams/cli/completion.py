@@ -42,12 +42,12 @@ complete -o bashdefault -F _streams_complete streams
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         NAME,
-        help="print a script for the completion of a shell",
-        description="Prints a script that has a shell complete commands, options, files and the names of settings.",
+        help="print a completion script for a shell",
+        description="Prints a script that makes a shell complete commands, options, files and the names of settings.",
         epilog=_INSTALL,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("shell", choices=SHELLS, help="whose completion")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
     parser.set_defaults(command=run)
 
 

@@ -14,18 +14,18 @@ _STAND_INS = {"application.id": "missing", "bootstrap.servers": "missing:9092"}
 
 
 def add_parser(commands: Any) -> None:
-    config = commands.add_parser("config", help="look at the configuration", description="Looks at the configuration.")
+    config = commands.add_parser("config", help="show the configuration", description="Shows the configuration.")
     subcommands = config.add_subparsers(title="commands", metavar="COMMAND", required=True)
     parser = subcommands.add_parser(
         "show",
         help="print the settings in effect",
-        description="Prints every setting in effect, where it came from, and what does not work; secrets are masked.",
+        description="Prints every setting in effect, its source, and settings without effect; secrets are masked.",
     )
     parser.add_argument(
-        "topology", metavar="APP", nargs="?", help="with the settings of this application, and those beside its file"
+        "topology", metavar="APP", nargs="?", help="with the settings of this application, and those next to its file"
     )
     add_settings_options(parser)
-    parser.add_argument("--given", action="store_true", help="leave out defaults")
+    parser.add_argument("--given", action="store_true", help="omit defaults")
     parser.set_defaults(command=run)
 
 

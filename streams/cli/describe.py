@@ -23,18 +23,18 @@ from streams.cli.working_directory import from_start
 
 SIDE_BY_SIDE = "Workers of both versions may run at the same time: replace them one by one."
 TURNS = (
-    "Workers of the two versions do not run at the same time: those of the new one wait until the last of the old ones"
-    " has stopped."
+    "Workers of the two versions cannot run at the same time: the new ones wait until the last of the old ones has"
+    " stopped."
 )
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "describe",
-        help="print a topology, as Kafka Streams does, draw it, or compare two versions",
-        description="Prints the topology of APP, in the words of Kafka Streams or as a picture, or in what it differs"
-        " from another version. No broker is asked; settings matter only where the function or an optimisation reads"
-        " them.",
+        help="print or draw a topology, or compare two versions",
+        description="Prints the topology of APP in the format of Kafka Streams or as a picture, or its differences from"
+        " another version. It does not need a broker; settings matter only if the function or an optimization"
+        " reads them.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     forms = parser.add_mutually_exclusive_group()
@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
         dest="form",
         action="store_const",
         const=_with_calls,
-        help="with the call that made each node, such as map_values(to_cents), and its line in your script",
+        help="also print the call that made each node, such as map_values(to_cents), and its line in your script",
     )
     forms.add_argument("--svg", dest="form", action="store_const", const=_svg, help="as an SVG picture")
     forms.add_argument(
@@ -52,13 +52,14 @@ def add_parser(commands: Any) -> None:
         dest="form",
         action="store_const",
         const=_layout,
-        help="what another version must have in common with it to run beside it, as JSON for --diff",
+        help="print the part of the topology that another version must share to run at the same time, as JSON for"
+        " --diff",
     )
     forms.add_argument(
         "--diff",
         metavar="OLD",
-        help="in what APP differs from OLD, the version that runs now: a file of --layout, or an application. Ends with"
-        " status 1 if workers of both cannot run at the same time",
+        help="print the differences of APP from OLD, the version that runs now: a file of --layout, or an"
+        " application. Exit status: 1 if workers of both cannot run at the same time",
     )
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run), form=Topology.describe)
@@ -122,13 +123,13 @@ def _layout_in(old: str, settings: Mapping[str, Any]) -> TopologyLayout:
     """
     file = Path(from_start(old))
     if old.endswith(".json") and not file.is_file():
-        raise CannotRun(f"there is no layout {file}: make one by streams describe APP --layout > layout.json")
+        raise CannotRun(f"layout file {file} does not exist: create one by streams describe APP --layout > layout.json")
     if old.endswith(".py") or not file.is_file():
         given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         words = [sys.executable, "-m", "streams", "describe", old, "--layout", *given]
         found = subprocess.run(words, cwd=from_start(), capture_output=True, text=True, check=False)
         if found.returncode != CLEAN:
-            said = (found.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            said = (found.stderr.strip().splitlines() or ["it printed nothing"])[-1]
             raise CannotRun(f"the topology of {old} cannot be read: {said.removeprefix('error: ')}")
         text = found.stdout
     else:
@@ -138,7 +139,9 @@ def _layout_in(old: str, settings: Mapping[str, Any]) -> TopologyLayout:
     except ValueError:
         layout = None
     if not is_layout(layout):
-        raise CannotRun(f"{old} is no layout of a topology: make one by streams describe APP --layout > layout.json")
+        raise CannotRun(
+            f"{old} is not the layout of a topology: create one by streams describe APP --layout > layout.json"
+        )
     return cast(TopologyLayout, layout)
 
 

@@ -27,12 +27,12 @@ from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
 
 _CLUSTER = {
-    "topics": "show the topics of an application, and create those that are missing",
+    "topics": "show the topics of an application, and create missing ones",
     "produce": "write records to a topic of an application",
     "consume": "print the records of a topic of an application",
     "groups": "show the members, tasks and lags of an application",
-    "recommend": "say how many workers an application needs",
-    "reset": "have an application process its input again",
+    "recommend": "recommend a number of workers",
+    "reset": "make an application process its input again",
 }
 """The commands on a cluster, each of which is a module with a line of help."""
 
@@ -62,22 +62,22 @@ _GROUPS = (
     _CommandGroup(
         "dlq",
         ("listing", "replay"),
-        "look at the dead letters of an application, and send them again",
-        "Looks at the records that could not be read, processed or written, which the application has sent to the topic"
-        " errors.dead.letter.queue.topic.name, and sends them back to where they came from.",
+        "show the dead letters of an application, and replay them",
+        "Shows the records that could not be read, processed or written, which the application has sent to the topic"
+        " errors.dead.letter.queue.topic.name, and sends them back to their source topics.",
     ),
     _CommandGroup(
         "state",
         ("listing", "dump", "verify", "check", "rebuild", "export", "clone"),
-        "look at the state on disk, or clone it",
-        "Looks at the state on disk without a broker. Only rebuild changes it; the others work while the worker runs,"
-        " and show what was committed. clone works on the topics of the cluster.",
+        "show the state on disk, or clone it",
+        "Shows the state on disk without a broker. Only rebuild changes it; the other commands work while the worker"
+        " runs, and show committed state. clone works on the topics of the cluster.",
     ),
     _CommandGroup(
         "registry",
         ("check",),
         "check schemas against a schema registry",
-        "Compares the schemas of an application with its schema registry. Nothing is registered.",
+        "Compares the schemas of an application with its schema registry. It registers nothing.",
     ),
     _CommandGroup(
         "spark",
@@ -123,7 +123,9 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EBADF and _is_output_closed():
             give_up_output()
-            error = StreamsError("the standard output is closed, and the command writes to it: give it one")
+            error = StreamsError(
+                "the standard output is closed, but the command writes to it: run it with an open standard output"
+            )
         return report(error, trace=trace)
 
 

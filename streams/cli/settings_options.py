@@ -28,20 +28,21 @@ _OPTIONS = {
 
 def add_settings_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "settings", "an option wins over -c, that over STREAMS_... variables, these over files, and these over code"
+        "settings",
+        "an option overrides -c, which overrides STREAMS_... variables, which override files, which override code",
     )
     group.add_argument("--application-id", metavar="ID", help="the name of the application (application.id)")
-    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="where Kafka is (bootstrap.servers)")
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="address of Kafka (bootstrap.servers)")
     group.add_argument(
         "--config",
         metavar="FILE",
         type=Path,
         action="append",
         default=[],
-        help="a TOML or .properties file of settings; may be repeated, a later one wins",
+        help="a TOML or .properties file of settings; repeatable, a later file overrides",
     )
     group.add_argument(
-        "-c", dest="set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated"
+        "-c", dest="set", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )
 
 

@@ -17,7 +17,7 @@ from streams.cli.working_directory import from_start
 from streams.origin import check_origin
 from streams.user_exits import passes
 
-APP_HELP = "a file or module, such as app.py, or a topology in it, such as app:topology"
+APP_HELP = "file or module, such as app.py, or a topology in it, such as app:topology"
 
 _BY_NAME = ("topology", "builder")
 """The names by which a topology is found in a module."""
@@ -50,11 +50,11 @@ def named_app(given: str) -> NamedApp:
         file = from_start(module)
         folder, module = os.path.dirname(file), os.path.basename(module)[: -len(".py")]
         if not os.path.isfile(file):
-            raise CannotRun(f"there is no file {file}")
+            raise CannotRun(f"file {file} does not exist")
     if not module or (colon and not names) or not all(part.isidentifier() for part in module.split(".")):
         raise CannotRun(
-            f"{given!r} does not name an application: give its file or module, such as app.py or app, or its topology"
-            " as module:name, for instance app:topology"
+            f"{given!r} is not an application: give its file or module, such as app.py or app, or its topology as"
+            " module:name, for instance app:topology"
         )
     return NamedApp(given, folder, module, names, file)
 
@@ -105,7 +105,7 @@ def load_topology(path: str, config: Callable[[], Any]) -> Topology:
         made = _guarded(what, lambda: build(config()))
     if not isinstance(made, Topology):
         raise CannotRun(
-            f"{path} returned {repr_of(made)}; it must return a topology, or a builder of one such as a StreamsBuilder"
+            f"{path} must return a topology, or a builder of one such as a StreamsBuilder, but returned {repr_of(made)}"
         )
     return made
 
@@ -129,14 +129,14 @@ def _named_in(app: NamedApp) -> tuple[Any, str]:
             if found is not None and not inspect.ismodule(found):
                 return found, f"{app.module}:{name}"
         raise CannotRun(
-            f"module {app.module} has no topology: call the function that makes it topology, or the StreamsBuilder"
-            f" builder, or give its name, as {app.given}:name{_functions_of(app.module)}"
+            f"module {app.module} does not have a topology: name the function that makes it topology, or the"
+            f" StreamsBuilder builder, or give its name, as {app.given}:name{_functions_of(app.module)}"
         )
     found = module
     for name in app.names.split("."):
         found = getattr(found, name, None)
         if found is None:
-            raise CannotRun(f"module {app.module} has no function {app.names!r}{_functions_of(app.module)}")
+            raise CannotRun(f"module {app.module} does not have function {app.names!r}{_functions_of(app.module)}")
     return found, f"{app.module}:{app.names}"
 
 
@@ -147,7 +147,7 @@ def _module(app: NamedApp) -> Any:
         module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise CannotRun(f"there is no module {error.name!r} in {app.folder} or on the import path") from None
+            raise CannotRun(f"module {error.name!r} does not exist in {app.folder} or on the import path") from None
         raise _import_failure(name, error) from error
     except BaseException as error:
         if passes(error):
@@ -155,7 +155,7 @@ def _module(app: NamedApp) -> Any:
         raise _import_failure(name, error) from error
     home = getattr(module, "__file__", None)
     if app.file is not None and (home is None or not os.path.samefile(home, app.file)):
-        raise CannotRun(f"another module is called {name!r} ({home or 'built-in'}): rename {app.file}")
+        raise CannotRun(f"another module has the name {name!r} ({home or 'built-in'}): rename {app.file}")
     return module
 
 
@@ -178,7 +178,7 @@ def _takes_config(path: str, function: Callable[..., Any]) -> bool:
     required = [each for each in parameters if each.default is each.empty and each.kind not in _VARIADIC]
     if len(required) > 1 or any(each.kind not in _POSITIONAL for each in required):
         names = ", ".join(each.name for each in required)
-        raise CannotRun(f"{path} wants the arguments {names}; it must take none, or one: the configuration")
+        raise CannotRun(f"{path} takes the arguments {names}, but must take none, or one: the configuration")
     return bool(required) or (len(parameters) == 1 and parameters[0].kind in _POSITIONAL)
 
 

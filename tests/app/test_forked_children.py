@@ -55,7 +55,7 @@ with app:
             try:
                 app.wait()
             except StreamsError as error:
-                assert str(error).startswith(f"the application runs in process {parent}, and this process is a forked child")
+                assert str(error).startswith(f"the application runs in process {parent}, and this process")
             assert not app.close()
             sys.exit(5)
         children.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -82,7 +82,7 @@ def test_seven_days_then_live_are_one_pass(
         lake.write_day(Path("lake"), day)
         backfill()
         if day == lake.HOLIDAY:
-            assert "nothing new since run 3: its result stands" in backfill()
+            assert "nothing new since run 3: its result is current" in backfill()
     assert found(7) != expected(script, start, range(1, 8)), "one day is wrong"
     lake.write_day(Path("lake"), lake.WRONG, corrected=True)
     assert "run 7 is set aside" in backfill("--since", str(lake.WRONG - 1), "--replace")

@@ -115,7 +115,7 @@ def test_the_worker_tells_its_stores_and_state(app: RemoteStreams) -> None:
 
 
 def test_a_wrong_question_is_one_error_with_the_sentence_of_the_worker(app: RemoteStreams) -> None:
-    with pytest.raises(RemoteError, match="the topology has no store 'none'"):
+    with pytest.raises(RemoteError, match="the topology does not have store 'none'"):
         app.store("none").get("a")
     with pytest.raises(RemoteError, match="key: 3 does not fit the serde 'string'"):
         app.store("counts").get(3)

@@ -224,7 +224,7 @@ def test_a_bound_that_is_not_reached_is_503_until_it_is(port: int) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "sentence"),
     [
-        ("/stores/none/get?key=a", 404, "the topology has no store 'none'; there are:"),
+        ("/stores/none/get?key=a", 404, "the topology does not have store 'none'; there are:"),
         ("/stores/counts/windows?key=a", 404, "store 'counts' is a timestamped-key-value store and has no 'windows'"),
         ("/stores/counts/get", 400, "key is missing"),
         ("/stores/counts/get?key=a&as_of=3", 400, "as_of: store 'counts' is no versioned store"),

@@ -41,7 +41,7 @@ def doctor(folder: Path, *arguments: str) -> tuple[int, str]:
         text=True,
         timeout=120,
     )
-    assert [line for line in found.stderr.splitlines() if not line.startswith("no answer for ")] == []
+    assert [line for line in found.stderr.splitlines() if not line.startswith("no response for ")] == []
     return found.returncode, found.stdout
 
 
@@ -57,7 +57,7 @@ def test_a_cluster_in_order(kafka: str, unique_name: Callable[[str], str], tmp_p
     status, lines = doctor(tmp_path, *given)
     assert status == 0
     assert re.search(rf"^ok    broker: {kafka} is Kafka \d+\.\d+; cluster \S{{22}} has .*{kafka}", lines, re.MULTILINE)
-    assert f"ok    group: '{application}' may be joined and described; 0 members" in lines
+    assert f"ok    group: '{application}' can be joined and described; 0 members" in lines
     assert f"ok    topics: source topic '{application}-in' has 3 partitions" in lines
 
 
@@ -69,9 +69,12 @@ def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredListeners,
     assert status == 1
     assert "ok    broker: " in lines
     assert re.search(r"^fail  group: .*GROUP_AUTHORIZATION_FAILED \(30\); allow READ and DESCRIBE", lines, re.MULTILINE)
-    assert "fail  topics: source topic 'a-in' may not be seen: allow READ on it" in lines
-    assert "fail  rights: topic 'a-0-tasks' may not be seen: allow READ and WRITE on it, or on topics with" in lines
-    assert "fail  rights: topics may not be created: allow CREATE on topics with the prefix 'a-', or on the c" in lines
+    assert "fail  topics: source topic 'a-in' cannot be described: allow READ on it" in lines
+    assert "fail  rights: topic 'a-0-tasks' cannot be described: allow READ and WRITE on it, or on topics with" in lines
+    assert (
+        "fail  rights: the right to create topics is missing: allow CREATE on topics with the prefix 'a-', or on the c"
+        in lines
+    )
     status, lines = doctor(tmp_path, *given, "-c", "sasl.password=crayon")
     assert status == 1
     assert "fail  broker: " in lines
@@ -106,15 +109,15 @@ def test_missing_rights_on_topics_and_transactions_are_told(
             wait_until(expected, lambda: expected in (found := doctor(tmp_path, *given)[1]) and found, deadline_s=60)
         )
 
-    found = lines_with(f"fail  rights: topic '{topic}' may not be used as needed: allow READ on it")
+    found = lines_with(f"fail  rights: the rights on topic '{topic}' are not sufficient: allow READ on it")
     assert f"allow WRITE on transactional ids with the prefix '{application}-'" in found
     allow(ResourceType.TOPIC, topic, AclOperation.READ)
     for operation in (AclOperation.READ, AclOperation.WRITE):
         allow(ResourceType.TOPIC, f"{application}-", operation, ResourcePatternType.PREFIXED)
-    found = lines_with("fail  rights: topics may not be created: allow CREATE on topics with the prefix")
+    found = lines_with("fail  rights: the right to create topics is missing: allow CREATE on topics with the prefix")
     assert "may not be seen" not in found
     allow(ResourceType.TOPIC, f"{application}-", AclOperation.CREATE, ResourcePatternType.PREFIXED)
     allow(ResourceType.TRANSACTIONAL_ID, f"{application}-", AclOperation.WRITE, ResourcePatternType.PREFIXED)
-    found = lines_with("ok    rights: 1 topics may be used as needed; those to be created (1) may be created")
-    assert f"ok    transactions: transactional ids with the prefix '{application}-' may be used" in found
+    found = lines_with("the rights on ok    rights: 1 topics are sufficient; the missing topics (1) can be created")
+    assert f"ok    transactions: the right to use transactional ids with the prefix '{application}-' exists" in found
     assert "fail" not in found

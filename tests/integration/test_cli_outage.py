@@ -22,7 +22,7 @@ from waiting import wait_until
 
 DEADLINE_S = 180.0
 SOON_BACK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-NO_ANSWER = re.compile(r"no answer for \d+ s: ")
+NO_ANSWER = re.compile(r"no response for \d+ s: ")
 
 
 class Running:
@@ -108,7 +108,7 @@ def test_an_outage_is_said(
     waiting = f"waiting for a broker at {broker.bootstrap} to take the records, for 5 s at most\n"
     assert {NO_ANSWER.sub("", notice) for notice in notices} == {waiting}
     assert last == (
-        f"error: {count} not delivered to topic {topic!r}: no broker at {broker.bootstrap} took them within 5 s\n"
+        f"error: {count} not delivered to topic {topic!r}: no broker at {broker.bootstrap} accepted them within 5 s\n"
     )
 
     wait_until("the loss is said", lambda: bool(following.err), DEADLINE_S)

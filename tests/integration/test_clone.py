@@ -105,7 +105,7 @@ def test_a_shadow_runs_on_the_state_of_a_running_application(
         command = [sys.executable, "-m", "streams", "shadow", str(tmp_path / "other_count.py"), *options]
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shadow:
             assert shadow.stdout is not None
-            assert "gathering what comes" in shadow.stdout.readline()
+            assert "gathering the input" in shadow.stdout.readline()
             counting.send()
             out, errors = shadow.communicate(timeout=120)
         counting.read_round(reader)
@@ -247,7 +247,7 @@ def test_the_rights_that_the_page_names_are_enough_for_a_clone(
         of_new.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.WRITE, AclOperation.READ)
         of_new.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
         of_new.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
-        wait_allowed(lambda: run_for(counting, *clone), "done: start workers", "is a complete clone")
+        wait_allowed(lambda: run_for(counting, *clone), "done: start workers", "a complete clone")
         assert len(topics.committed(new, counting.input, PARTITIONS)) == PARTITIONS
 
 

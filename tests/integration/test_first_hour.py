@@ -98,8 +98,8 @@ def test_one_topic_with_too_few_partitions(cluster: Cluster, tmp_path: Path) -> 
     a, b = f"'{cluster.name}-a'", f"'{cluster.name}-b'"
     assert found.err == (
         f"error: topics that are joined or grouped together need the same number of partitions: {a} has 3, {b} has 1."
-        f" Repartition one side, or give the topics the same number, made at app.py:4 (topic {a}), app.py:4 (topic"
-        f" {b})\n"
+        f" Repartition one side, or create the topics with the same number, made at app.py:4 (topic {a}), app.py:4"
+        f" (topic {b})\n"
     )
     assert found.events == FAILED_START
     assert (cluster.topics(), cluster.groups(), left_behind(tmp_path)) == (before, [], [])

@@ -85,7 +85,7 @@ def test_keys_that_differ_are_printed_and_decide_the_exit_status(
     assert main([*publish, "--yes"]) == 0
     assert "published by an earlier call: nothing is written" in capsys.readouterr().out
     assert main([*publish, "--rows", "other"]) == 2
-    assert "--rows other: there are no such files" in capsys.readouterr().err
+    assert "--rows other: no such files exist" in capsys.readouterr().err
     assert main([*publish, "--resume", "--yes"]) != 0
     assert "there are: none. Give the rows" in capsys.readouterr().err
 

@@ -182,7 +182,7 @@ def test_keys_of_another_version_would_not_be_found_again(cli: ClusterCommands, 
         ["ok", "counts-key:"],
         ["fail", "shop-counts-changelog-key:"],
     ]
-    assert "no row of the store is found again" in lines[2]
+    assert "lookups in the store would not find its rows" in lines[2]
 
 
 def test_what_is_written_with_the_latest_version_has_to_be_there_and_readable(cli: ClusterCommands, url: str) -> None:

@@ -70,12 +70,12 @@ def check(state: Path, app: str, capsys: pytest.CaptureFixture[str]) -> tuple[in
 @pytest.mark.parametrize(
     ("fields", "how", "status", "line"),
     [
-        ("", {}, 0, "ok    0_0 sums: the same form"),
-        ("    zone: str = 'all'", {}, 0, "ok    0_0 sums: another form of its value, which is read"),
+        ("", {}, 0, "ok    0_0 sums: the same format"),
+        ("    zone: str = 'all'", {}, 0, "ok    0_0 sums: another format of its value, which can be read"),
         ("    zone: str", {}, 1, "fail  0_0 sums: value: field 'zone' is new and has no default"),
-        ("    zone: str", {"more": ", migrate=lambda old: old"}, 0, "which is read"),
+        ("    zone: str", {"more": ", migrate=lambda old: old"}, 0, "which can be read"),
         ("", {"key": '"bytes"'}, 1, "key: they are written as string, and read as bytes"),
-        ("", {"value": '"json"'}, 0, "another form of its value, which is read"),
+        ("", {"value": '"json"'}, 0, "another format of its value, which can be read"),
         ("", {"value": '"long"'}, 1, "value: they are written as json-schema, and read as long"),
     ],
 )
@@ -104,20 +104,20 @@ def test_rows_of_a_version_before_the_last_one(
     assert "(field 'zone' is new and has no default)" in out
     run(cluster, state, version(tmp_path, "    zone: str = 'all'"), "cents=6 zone='all'")
     assert check(state, wanted, capsys) == (
-        0, "ok    0_0 sums: values of versions before the last one may be there, and all 2 rows are read\n"
+        0, "ok    0_0 sums: values of earlier versions may exist; all 2 rows can be read\n"
     )  # fmt: skip
 
 
 def test_a_store_that_is_gone_is_a_warning(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out = check(state, version(tmp_path, name="others"), capsys)
     assert status == 0
-    assert out.startswith("warn  0_0 sums: the new version has no such store")
+    assert out.startswith("warn  0_0 sums: the new version does not have this store")
 
 
 @pytest.mark.parametrize(
     ("read", "status", "line"),
     [
-        ("Sum.model_validate_json", 0, "nothing is known of the form of its value; 1 rows can be read"),
+        ("Sum.model_validate_json", 0, "the format of its value is unknown; 1 rows can be read"),
         ("lambda data: 1 / 0", 1, "the value under the key 'k' cannot be read: ZeroDivisionError"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_backfill_for_another_application_needs_the_id(
     words = ["spark", *command, "handed_over_app.py", "--run-dir", "run", "--bootstrap-servers", "127.0.0.1:1"]
     assert main(words) != 0
     found = capsys.readouterr().err
-    assert "ran for application 'shop', and none is given, so that it would be 'handed_over_app'" in found
+    assert "ran for application 'shop', but no application id is given, so it would be 'handed_over_app'" in found
     assert "--application-id" in found
 
 

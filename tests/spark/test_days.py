@@ -72,7 +72,7 @@ def test_each_day_reads_what_came_since(capsys: pytest.CaptureFixture[str], *, w
     assert count(2) == 19
     capsys.readouterr()
     assert backfill(*more) == 0
-    assert "nothing new since run 2: its result stands" in capsys.readouterr().out
+    assert "nothing new since run 2: its result is current" in capsys.readouterr().out
     assert not Path("runs/0003").exists()
     assert main(["spark", "runs", "runs"]) == 0
     shown = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_a_corrected_day_replaces_it_and_all_after_it(capsys: pytest.CaptureFixt
     assert count(3) == 20
     assert backfill("--since", "1") == 2
     assert "run 2, 3 in " in (found := capsys.readouterr().err)
-    assert "went on with it: say --replace" in found
+    assert "continued from it: give --replace" in found
     Path("lake/3.parquet").unlink()
     write("2.parquet", range(10, 13))  # a record of the day was wrong
     assert backfill("--since", "1", "--replace") == 0
@@ -115,7 +115,7 @@ def test_a_gap_between_days_is_refused_unless_that_is_said(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--since", "first"), "--since first: give last, none, or the number of a run"),
+        (("--since", "first"), "--since first is not a run: give last, none, or the number of a run"),
         (("--since", "7"), "has no run 7: there are none"),
         (("--engine", "dask"), "engine='dask': it must be 'spark', 'local' or 'local[N]'"),
         (("--engine", "local[0]"), "it must have one process or more"),

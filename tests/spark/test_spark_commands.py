@@ -69,7 +69,7 @@ def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.Ca
         (["--partitions", "events"], "--partitions events: give TOPIC=N"),
         (["--partitions", "events=many"], "'many' is no number"),
         (["--column", "colour=red"], "key, value, timestamp, partition, offset, headers, not 'colour'"),
-        (["--column", "orders.key=id"], "there is no --history of topic 'orders'"),
+        (["--column", "orders.key=id"], "topic 'orders' does not have a --history"),
         (["--cut", "none.json"], "--cut none.json cannot be read"),
         (["--cut", "apps/counting_app.py"], "is not the text of a cut"),
     ],

@@ -178,12 +178,12 @@ def test_a_second_call_finds_a_complete_clone(cli: ClusterCommands) -> None:
     assert clone(cli, file).status == 0
     again = clone(cli, file)
     assert again.status == 0
-    assert "is a complete clone of 'shop' already" in again.out
+    assert "is already a complete clone of 'shop'" in again.out
     send(cli, WORDS)
     run_until_read(cli, app(cli, "shop2"), "shop2")
     refused = clone(cli, file)
     assert refused.status == 1
-    assert "application 'shop2' has state already" in refused.err
+    assert "application 'shop2' already has state" in refused.err
 
 
 def test_a_running_application_is_refused(cli: ClusterCommands) -> None:
@@ -244,7 +244,7 @@ def test_nothing_is_changed_by_a_dry_run(cli: ClusterCommands) -> None:
     [
         ("offsets", "its group has committed offset 3 of in-0"),
         ("records", "has had records"),
-        ("same id", "--as needs another id"),
+        ("same id", "--as must not be the id of the application"),
         ("no offsets", "its group has no committed offset"),
     ],
 )
@@ -285,7 +285,7 @@ def test_a_store_without_a_changelog_is_named(cli: ClusterCommands) -> None:
     text = COUNT.replace('name="counts"', 'name="counts", logging=False')
     file = stopped(cli, text=text)
     done = cloned(cli, file)
-    assert "store 'counts' has no changelog: it begins empty" in done.out
+    assert "store 'counts' does not have a changelog: it starts empty" in done.out
 
 
 def write_rows(cli: ClusterCommands, rows: list[tuple[bytes, bytes, int]], partition: int = 0) -> None:

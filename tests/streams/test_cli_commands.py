@@ -109,9 +109,9 @@ def test_two_versions_are_compared(folder: Path, new: str, status: int, texts: l
 @pytest.mark.parametrize(
     ("old", "text"),
     [
-        ("layout", "layout is no layout of a topology"),
-        ("none.json", "none.json: make one by streams describe APP --layout"),
-        ("none.py", "the topology of none.py cannot be read: there is no file"),
+        ("layout", "layout is not the layout of a topology"),
+        ("none.json", "none.json does not exist: create one by streams describe APP --layout"),
+        ("none.py", "the topology of none.py cannot be read: file "),
         ("none:topology", "the topology of none:topology cannot be read: "),
     ],
 )
@@ -149,7 +149,7 @@ def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
         "error: 3 settings are wrong:",
         "  colour is not a setting",
         "  bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next to the"
-        " application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
+        " application, by the variable STREAMS_BOOTSTRAP_SERVERS or by -c bootstrap.servers=host:port",
         "  num.stream.threads must be a whole number, got 'none'",
     ]
 
@@ -194,7 +194,7 @@ def test_the_settings_are_shown_before_there_are_all(folder: Path) -> None:
     assert shown["commit.interval.ms = 1000"] == "default"
     assert shown["state.dir = /var/state/streams"] == "default"
     assert shown["bootstrap.servers ="].startswith(
-        "missing: it says where Kafka is, as host:port; set it in streams.toml"
+        "missing: it is the address of Kafka, as host:port; set it in streams.toml"
     )
     assert shown["application.id ="].startswith("missing: it names the consumer group")
     given = streams(folder, "config", "show", "--given", "--application-id", "orders").stdout.splitlines()
@@ -233,7 +233,7 @@ def test_the_supervisor_runs_from_the_command_line_and_gives_up_what_cannot_run(
         folder, "run", "none:topology", "--application-id", "a", "--bootstrap-servers", "b:1", "--workers", "2"
     )
     assert found.returncode == 2
-    assert "error: none:topology returned None; it must return a topology" in found.stderr
+    assert "error: none:topology must return a topology" in found.stderr
     assert "worker given up, stopping all" in found.stderr
     assert "Traceback" not in found.stderr
 

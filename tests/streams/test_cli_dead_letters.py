@@ -122,7 +122,7 @@ def test_a_record_that_dies_again_is_left_after_some_replays(cli: ClusterCommand
     last = cli.run("dlq", "replay", app, "--max-replays", "2")
     assert (last.status, last.lines) == (
         1,
-        ["0 dead letters sent", "1 dead letter was not sent: they died again after 2 replays (--max-replays)"],
+        ["0 dead letters sent", "1 dead letter was not sent: they failed again after 2 replays (--max-replays)"],
     )
     assert "replayed     2 times" in cli.run("dlq", "show", app, "0:2").lines
 
@@ -226,13 +226,13 @@ def test_only_the_last_headers_of_an_error_are_taken_away(cli: ClusterCommands, 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"topic": None}, "no header says where they came from"),
-        ({"topic": "euros"}, "the application does not read 'euros', where they came from"),
-        ({"topic": "__consumer_offsets"}, "the application does not read '__consumer_offsets', where they came from"),
-        ({"topic": "a\nb"}, "the application does not read 'a\\nb', where they came from"),
-        ({"partition": 2}, "topic 'payments' has no partition 2 any more"),
-        ({"partition": -1}, "no header says where they came from"),
-        ({"more": [("__streams.replays", b"3")]}, "they died again after 3 replays (--max-replays)"),
+        ({"topic": None}, "no header has their source"),
+        ({"topic": "euros"}, "the application does not read their source topic 'euros'"),
+        ({"topic": "__consumer_offsets"}, "the application does not read their source topic '__consumer_offsets'"),
+        ({"topic": "a\nb"}, "the application does not read their source topic 'a\\nb'"),
+        ({"partition": 2}, "topic 'payments' no longer has partition 2"),
+        ({"partition": -1}, "no header has their source"),
+        ({"more": [("__streams.replays", b"3")]}, "they failed again after 3 replays (--max-replays)"),
     ],
 )
 def test_a_letter_that_cannot_go_back_is_left_with_the_reason(
@@ -303,7 +303,7 @@ def test_old_letters_are_not_sent_where_a_replay_may_be_forgotten(cli: ClusterCo
     letter(cli, "b")
     found = cli.run("dlq", "replay", app)
     assert found.status == 2
-    assert "no replay is remembered, and some of the dead letters are older than 7 days" in found.err
+    assert "no replay is stored, and some of the dead letters are older than 7 days" in found.err
     assert cli.run("dlq", "replay", app, "--since", str(NOW_MS)).status == 2
     assert sent(cli) == []
     assert cli.run("dlq", "replay", app, "--first", "--since", str(NOW_MS)).status == 0
@@ -344,7 +344,7 @@ def test_offsets_of_another_program_are_named(cli: ClusterCommands, app: str) ->
     consumer.close()
     found = cli.run("dlq", "replay", app)
     assert (found.status, sent(cli)) == (1, [])
-    assert f"group '{GROUP}' does not say what was replayed: the metadata 'hello'" in found.err
+    assert f"group '{GROUP}' does not record what was replayed: the metadata 'hello'" in found.err
 
 
 # ------------------------------------------------------------------ bad input
@@ -355,7 +355,7 @@ def test_offsets_of_another_program_are_named(cli: ClusterCommands, app: str) ->
     [
         (["list", "APP", "--since", "tomorrow"], "--since: 'tomorrow' is no time"),
         (["list", "APP", "--offset", "3"], "--offset needs --partition"),
-        (["show", "APP", "17"], "'17' is no place: give partition and offset, such as 0:17"),
+        (["show", "APP", "17"], "'17' is not the position of a dead letter: give partition and offset, such as 0:17"),
         (["show", "APP", "0:17"], "partition 0 of 'payments-dead' is empty"),
         (["show", "APP", "2:0"], "topic 'payments-dead' has partitions 0 to 1"),
         (["replay", "APP", "--queue", "nothing"], "topic 'nothing' does not exist"),
@@ -373,7 +373,7 @@ def test_without_a_topic_the_setting_is_named(cli: ClusterCommands) -> None:
 
 
 def test_no_dead_letters_are_said_to_be_none(cli: ClusterCommands, app: str) -> None:
-    assert cli.run("dlq", "list", app).out == "topic 'payments-dead' has no such dead letters\n"
+    assert cli.run("dlq", "list", app).out == "topic 'payments-dead' has no matching dead letters\n"
     assert cli.run("dlq", "replay", app).out == "0 dead letters sent\n"
 
 

@@ -71,7 +71,7 @@ def doctor(folder: Path, *arguments: str, before: str = "") -> tuple[int, dict[s
     else:
         found = run(command, folder, environment)
     # on a busy machine it may say that it still waits for the cluster
-    assert [line for line in found.stderr.splitlines() if not line.startswith("no answer for ")] == []
+    assert [line for line in found.stderr.splitlines() if not line.startswith("no response for ")] == []
     lines: dict[str, list[str]] = {}
     for line in found.stdout.splitlines():
         verdict, _, rest = line.partition("  ")
@@ -120,7 +120,7 @@ def test_a_state_directory_that_cannot_be_written_fails(folder: Path) -> None:
     status, lines = doctor(folder, "-c", f"state.dir={folder}/app.py/state")
     assert status == 1
     assert lines["state directory"] == [
-        f"fail {folder}/app.py/state cannot be made in {folder}/app.py: Not a directory; set state.dir"
+        f"fail {folder}/app.py/state cannot be created in {folder}/app.py: Not a directory; set state.dir"
     ]
 
 
@@ -147,7 +147,7 @@ def test_wrong_settings_fail_one_by_one(folder: Path) -> None:
 def test_a_topology_that_cannot_be_loaded_fails(folder: Path) -> None:
     status, lines = doctor(folder, "app:none")
     assert status == 1
-    assert lines["topology"] == ["fail module app has no function 'none'; it has topology"]
+    assert lines["topology"] == ["fail module app does not have function 'none'; it has topology"]
 
 
 def test_a_broker_that_is_not_there_fails(folder: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_login_that_only_librdkafka_has_is_left_to_it(folder: Path) -> None:
     given = ("--bootstrap-servers", f"{HOST}:1", "-c", "security.protocol=sasl_plaintext", "-c", "sasl.mechanism=PLAIN")
     status, lines = doctor(folder, *given)
     assert status == 1
-    assert lines["broker"] == ["warn sasl.username is missing: the login needs it; librdkafka is asked instead"]
+    assert lines["broker"] == ["warn sasl.username is missing: the login needs it; using librdkafka instead"]
     assert lines["librdkafka"][1].startswith("fail cannot make an admin client: ")
 
 
@@ -184,7 +184,7 @@ def test_a_login_that_only_librdkafka_has_is_left_to_it(folder: Path) -> None:
             4095,
             warn(
                 "open files",
-                "at most 4095, and a store on disk may have 64 open for each task: raise the limit by ulimit -n",
+                "at most 4095, but a store on disk may have 64 open for each task: raise the limit by ulimit -n",
             ),
         ),
     ],
@@ -202,7 +202,7 @@ def test_limits_of_open_files(soft: int | None, hard: int | None, finding: objec
         (64 << 20, warn("state directory", "/s: 64 MiB free, which is little")),
         (
             (64 << 20) - 1,
-            fail("state directory", "/s: 64 MiB free, which is too little: make room, or set state.dir"),
+            fail("state directory", "/s: 64 MiB free, which is too little: free space there, or set state.dir"),
         ),
     ],
 )
@@ -225,10 +225,10 @@ def test_findings_of_errors() -> None:
 @pytest.mark.parametrize(
     ("protocol", "members", "may_read", "finding"),
     [
-        ("", 0, True, ok("group", "'g' may be joined and described; 0 members")),
-        ("cooperative-sticky", 3, None, ok("group", "'g' may be joined and described; 3 members")),
-        ("stream", 0, True, ok("group", "'g' may be joined and described; 0 members")),
-        ("", 0, False, fail("group", "'g' may be described but not joined: allow READ on it")),
+        ("", 0, True, ok("group", "'g' can be joined and described; 0 members")),
+        ("cooperative-sticky", 3, None, ok("group", "'g' can be joined and described; 3 members")),
+        ("stream", 0, True, ok("group", "'g' can be joined and described; 0 members")),
+        ("", 0, False, fail("group", "'g' can be described but not joined: allow READ on it")),
         (
             "stream",
             2,
@@ -255,33 +255,33 @@ def test_groups(protocol: str, members: int, may_read: bool | None, finding: obj
             "is a group of the streams protocol with 2 mem",
         ),
         (GroupDescription("Stable", "cooperative-sticky", 2, True), "streams", "group.protocol is streams: stop its"),
-        (GroupDescription("NotReady", "", 2, None, "streams"), "streams", "gives its 2 members no tasks"),
+        (GroupDescription("NotReady", "", 2, None, "streams"), "streams", "has not assigned tasks to its 2 members"),
         (GroupDescription("Empty", "", 0, True, knows_streams=False), "streams", "must be Kafka 4.2 or later"),
     ],
 )
 def test_groups_of_the_streams_protocol(found: GroupDescription, protocol: str, says: str) -> None:
     finding = group_finding("g", found, protocol)
-    assert not finding.text.startswith("'g' may be joined")
+    assert not finding.text.startswith("'g' can be joined")
     assert says in finding.text
 
 
 @pytest.mark.parametrize(
     ("found", "protocol", "says"),
     [
-        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "consumer", "may be joined"),
-        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "classic", "may be joined"),
-        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "auto", "may be joined"),
+        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "consumer", "can be joined"),
+        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "classic", "can be joined"),
+        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "auto", "can be joined"),
         (GroupDescription("Stable", "uniform", 2, False, "consumer"), "auto", "allow READ on it"),
         (GroupDescription("Stable", "uniform", 2, True, "consumer"), "streams", "is a group of the consumer protocol"),
         (GroupDescription("Stable", "", 2, True, "streams"), "auto", "is a group of the streams protocol"),
-        (GroupDescription("Stable", "cooperative-sticky", 2, True), "auto", "may be joined"),
+        (GroupDescription("Stable", "cooperative-sticky", 2, True), "auto", "can be joined"),
         (
             GroupDescription("Stable", "cooperative-sticky", 2, True),
             "consumer",
             "has 2 members of the classic protocol",
         ),
         (GroupDescription("Empty", "", 0, True, knows_consumers=False), "consumer", "must be Kafka 4.0 or later"),
-        (GroupDescription("Empty", "", 0, True, knows_consumers=False), "auto", "may be joined"),
+        (GroupDescription("Empty", "", 0, True, knows_consumers=False), "auto", "can be joined"),
     ],
 )
 def test_groups_of_the_consumer_protocol(found: GroupDescription, protocol: str, says: str) -> None:
@@ -291,7 +291,7 @@ def test_groups_of_the_consumer_protocol(found: GroupDescription, protocol: str,
 @pytest.mark.parametrize("kind", ["classic", "consumer", "streams"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "streams", "auto"])
 def test_an_empty_group_may_be_joined_by_each_protocol(kind: str, protocol: str) -> None:
-    fits = ok("group", "'g' may be joined and described; 0 members")
+    fits = ok("group", "'g' can be joined and described; 0 members")
     assert group_finding("g", GroupDescription("Empty", "", 0, True, kind), protocol) == fits
 
 
@@ -312,7 +312,7 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
     [
         (
             {"out": 1},
-            [fail("topics", "source topic 'in' does not exist, or may not be seen: create it, or allow DESCRIBE")],
+            [fail("topics", "source topic 'in' does not exist, or cannot be described: create it, or allow DESCRIBE")],
         ),
         (
             {"in": 3},
@@ -320,7 +320,7 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
                 ok("topics", "source topic 'in' has 3 partitions"),
                 warn(
                     "topics",
-                    "output topic 'out' does not exist: it is created by writing only if the brokers allow that",
+                    "output topic 'out' does not exist: create it, unless the brokers create topics automatically",
                 ),
                 ok("topics", f"0 internal topics exist; to be created at the start: {REPARTITION}, {CHANGELOG}"),
             ],
@@ -355,10 +355,10 @@ def test_topics_that_are_written_are_looked_for() -> None:
     settings = {**SETTINGS, "errors.dead.letter.queue.topic.name": "failed"}
     assert list(topic_findings(topology, settings, {"in": 1, "b": 1})) == [
         ok("topics", "source topic 'in' has 1 partitions"),
-        warn("topics", "output topic 'a' does not exist: it is created by writing only if the brokers allow that"),
+        warn("topics", "output topic 'a' does not exist: create it, unless the brokers create topics automatically"),
         fail(
             "topics",
-            "topic 'failed' for dead letters (errors.dead.letter.queue.topic.name) does not exist: create it",
+            "dead-letter topic 'failed' (errors.dead.letter.queue.topic.name) does not exist: create it",
         ),
     ]
     needed, _ = needed_rights(topology, settings, {"in": 1})
@@ -369,7 +369,7 @@ def test_a_topic_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
     """Where the broker was asked by its name."""
     topology = Topology().add_source("source", "in", "other").add_sink("sink", "out", "source")
     assert list(topic_findings(topology, SETTINGS, {}, {"in", "out"})) == [
-        fail("topics", "source topic 'in' may not be seen: allow READ on it"),
+        fail("topics", "source topic 'in' cannot be described: allow READ on it"),
         fail("topics", "source topic 'other' does not exist: create it"),
     ]
     found = [str(one) for one in topic_findings(counts(), SETTINGS, {"in": 3}, {CHANGELOG})]
@@ -440,7 +440,7 @@ def test_keys_that_lie_elsewhere_than_those_they_are_joined_with_are_found() -> 
             ]
         return str(found)
 
-    assert found_of(Placement.MURMUR2).startswith("ok    keys: topics that are read together have their keys in the")
+    assert found_of(Placement.MURMUR2).startswith("ok    keys: co-partitioned topics have their keys in the")
     warned = found_of(Placement.CRC32)
     assert warned.startswith("warn  keys: topic 'devices': ")
     assert " of 40 keys are not in the partition that murmur2 of the key gives, such as 'CRC32" in warned
@@ -484,12 +484,12 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
         (
             Rights(dict.fromkeys(NEEDED, ALL), frozenset(), ALL, {}),
             [],
-            [ok("rights", "6 topics may be used as needed")],
+            [ok("rights", "the rights on 6 topics are sufficient")],
         ),
         (
             Rights({"in": ALL, "out": ALL}, frozenset(), None, {}),
             [REPARTITION, CHANGELOG],
-            [ok("rights", "2 topics may be used as needed; those to be created (2) may be created")],
+            [ok("rights", "the rights on 2 topics are sufficient; the missing topics (2) can be created")],
         ),
         (
             Rights(
@@ -500,8 +500,8 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
             ),
             [],
             [
-                fail("rights", f"topic '{REPARTITION}' may not be used as needed: allow DELETE and WRITE on it"),
-                fail("rights", "topic 'in' may not be used as needed: allow READ on it"),
+                fail("rights", f"the rights on topic '{REPARTITION}' are not sufficient: allow DELETE and WRITE on it"),
+                fail("rights", "the rights on topic 'in' are not sufficient: allow READ on it"),
             ],
         ),
         (
@@ -510,14 +510,14 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
             [
                 fail(
                     "rights",
-                    f"topic '{CHANGELOG}' may not be seen: allow READ and WRITE on it, or on topics with the prefix"
-                    " 'a-'",
+                    f"topic '{CHANGELOG}' cannot be described: allow READ and WRITE on it, or on topics with the"
+                    " prefix 'a-'",
                 ),
                 warn("rights", "the broker does not report the rights on topic 'out'"),
                 fail(
                     "rights",
-                    "topics may not be created: allow CREATE on topics with the prefix 'a-', or on the cluster:"
-                    f" {CHANGELOG}, {REPARTITION}",
+                    "the right to create topics is missing: allow CREATE on topics with the prefix 'a-', or on the"
+                    f" cluster: {CHANGELOG}, {REPARTITION}",
                 ),
             ],
         ),
@@ -531,7 +531,7 @@ def test_rights(rights: Rights, made: list[str], findings: list[object]) -> None
 @pytest.mark.parametrize(
     ("code", "finding"),
     [
-        (0, ok("transactions", "transactional ids with the prefix 'g-' may be used")),
+        (0, ok("transactions", "the right to use transactional ids with the prefix 'g-' exists")),
         (
             53,
             fail(
@@ -589,7 +589,7 @@ def test_a_cluster_in_order() -> None:
                 "broker",
                 f"{broker.bootstrap} is Kafka 3.3 or older, or with ZooKeeper; cluster the-id has one:9092, two:9092",
             ),
-            ok("group", "'g' may be joined and described; 0 members"),
+            ok("group", "'g' can be joined and described; 0 members"),
             ok("librdkafka", "reaches the cluster; 1 topics are visible"),
             ok("topics", "source topic 'in' has 3 partitions"),
         ]
@@ -628,11 +628,11 @@ def test_librdkafka_alone_is_asked_for_all_of_it() -> None:
     assert list(check_cluster(where)) == [
         warn(
             "broker",
-            "a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka; librdkafka is asked"
+            "a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka; using librdkafka"
             " instead",
         ),
         ok("librdkafka", "reaches the cluster; 1 topics are visible"),
-        ok("group", "'g' may be described; 0 members"),
+        ok("group", "'g' can be described; 0 members"),
     ]
 
 

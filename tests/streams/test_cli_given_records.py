@@ -380,8 +380,8 @@ class Never(BaseModel):
     ("serde", "reason"),
     [
         (as_serde(Never), "code: String should match pattern"),
-        (Serdes.JSON, "nothing describes"),
-        (CSV, "nothing describes"),
+        (Serdes.JSON, "has no description"),
+        (CSV, "has no description"),
     ],
 )
 def test_what_cannot_be_made_up_is_said(serde: Serde[Any], reason: str) -> None:

@@ -53,7 +53,7 @@ def test_records_of_an_open_transaction_are_lag(cli: ClusterCommands) -> None:
     send(producer, b"3", b"4", b"5")
     printed = cli.run("groups", app)
     assert "total lag: 3" in printed.lines
-    said = "in-0: the last 3 offsets, from 2 on, cannot be read before an open transaction of a producer ends"
+    said = "in-0: the last 3 offsets, from offset 2, cannot be read until an open transaction of a producer ends"
     assert printed.lines[-1] == said
     (partition,) = json.loads(cli.run("groups", app, "--json").out)["partitions"]
     assert (partition["end"], partition["lag"], partition["open"]) == (5, 3, 3)
@@ -65,7 +65,7 @@ def test_a_lag_that_is_not_known_makes_the_total_a_lower_bound(cli: ClusterComma
     app = cli.app(APP.format(options=", Consumed(offset_reset=AutoOffsetReset.latest())"))
     cli.kafka.create_topics("in", "out")
     send(EmbeddedClients(cli.kafka.broker).producer({}), b"1")
-    assert "total lag: at least 0; nothing is committed for 1 partition" in cli.run("groups", app).lines
+    assert "total lag: at least 0; 1 partition without a committed offset" in cli.run("groups", app).lines
 
 
 STREAMS_GROUP = """
@@ -120,7 +120,7 @@ def test_a_classic_group_has_no_topology_to_replace(cli: ClusterCommands) -> Non
     app = cli.app(APP.format(options=""))
     cli.kafka.create_topics("in", "out")
     printed = cli.run("groups", "upgrade-topology", app, "--yes")
-    assert "is none of the streams protocol" in printed.out
+    assert "does not use the streams protocol" in printed.out
     assert cli.run("groups", app, "more").status == 2
 
 
@@ -163,7 +163,7 @@ def test_a_member_that_fills_copies_is_shown(cli: ClusterCommands) -> None:
     second = KafkaStreams(load_topology(first, lambda: settings), settings, clients=cli.kafka.clients)
     second.pause()  # which keeps copies from being filled
     with second:
-        wait_until("it is shown", lambda: "fills copies" in cli.run("groups", first).out)
+        wait_until("it is shown", lambda: "fills warm-up replicas" in cli.run("groups", first).out)
         members = json.loads(cli.run("groups", first, "--json").out)["members"]
         assert sorted(one["fills_copies"] for one in members) == [False, True]
 
@@ -199,7 +199,7 @@ def test_the_offsets_of_a_killed_upgrade_are_on_the_cluster(cli: ClusterCommands
     assert upgrade(cli, app, "--dry-run").lines[-1] == "nothing was changed (--dry-run)"
     assert not offsets_of(cli, "shop")
     done = upgrade(cli, app)
-    assert (done.status, done.lines[0]) == (0, "an upgrade-topology of group 'shop' was interrupted, and is continued")
+    assert (done.status, done.lines[0]) == (0, "continuing an interrupted upgrade-topology of group 'shop'")
     assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 2
     assert (cli.folder / "kept.csv").exists()
     assert not offsets_of(cli, "shop~upgrade-topology")
@@ -218,7 +218,7 @@ def test_offsets_that_workers_have_committed_since_are_not_replaced(
     for words in (("--dry-run",), ("--yes",)):
         refused = upgrade(cli, app, *words)
         assert refused.status == 1
-        assert "the committed offset of in-0 is 3, and 2 was kept" in refused.err
+        assert "the committed offset of in-0 is 3, and 2 was saved" in refused.err
     assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 3
     kept = offsets_of(cli, "shop~upgrade-topology")
     assert kept[TopicPartition("in", 0)].offset == 2
@@ -262,6 +262,6 @@ def test_an_upgrade_that_loses_the_brokers_says_what_to_do(cli: ClusterCommands)
     app = interrupted(cli)
     failed = upgrade(cli, app, clients=Lost(cli.kafka.clients, "shop"))
     assert failed.status == 1
-    assert "its offsets are not committed again (no broker answers): call upgrade-topology again" in failed.err
+    assert "its offsets are not committed again yet (no broker answers): run upgrade-topology again" in failed.err
     assert upgrade(cli, app).status == 0
     assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 2

@@ -68,7 +68,7 @@ def test_a_file_that_a_killed_process_has_left_is_deleted(tmp_path: Path, left: 
 def test_a_file_of_somebody_else_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "app.py"
     path.write_text("from streams import run\n")
-    with pytest.raises(CannotRun, match=r"app\.py is there already and is no ready file: name another one"):
+    with pytest.raises(CannotRun, match=r"app\.py exists and is not a ready file: give another path"):
         shown_readiness(path, {}).__enter__()
     assert path.read_text() == "from streams import run\n"
 
@@ -77,7 +77,7 @@ def test_a_link_and_a_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "target")
     for name in ("link", "."):
-        with pytest.raises(CannotRun, match="is no ready file"):
+        with pytest.raises(CannotRun, match="is not a ready file"):
             shown_readiness(tmp_path / name, {}).__enter__()
     assert (tmp_path / "target").exists()
 

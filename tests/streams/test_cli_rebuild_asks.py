@@ -14,7 +14,7 @@ from state.formats.offsets import complete_at_key
 from state_support.all_kinds import change, made
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ASKED = "? They come back from the changelog at the next start, which may take long. [y/N] "
+ASKED = "? The next start restores them from the changelog, which can take long. [y/N] "
 STORE = f"remove the entries of store 'plain': 2 of task 0_0{ASKED}"
 TASK = f"remove all state of task 0_0{ASKED}"
 UNCHANGED = "nothing was changed"
@@ -75,7 +75,10 @@ def test_it_says_which_rows_nothing_restores(root: Path) -> None:
     """In place of the promise that they come back."""
     for key in (b"app-plain-changelog-0", complete_at_key("app-plain-changelog")):
         change(root / "app" / "0_0" / "rocksdb", OFFSETS, key, None)
-    asked = "remove all state of task 0_0? Nothing restores the rows of 'plain', which have no changelog offset. [y/N] "
+    asked = (
+        "remove all state of task 0_0? The rows of 'plain' do not have a changelog offset, so they cannot be"
+        " restored. [y/N] "
+    )
     assert answered(root, b"n\n", "--task", "0_0", "--force") == (1, f"{asked}n\n{UNCHANGED}\n")
 
 

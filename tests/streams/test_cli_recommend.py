@@ -49,7 +49,7 @@ def test_each_number_is_written_with_what_it_is_made_of() -> None:
         "arriving    1200.0 records/s, over 10 s",
         "processed   1000.0 records/s, by 2 threads",
         "lag         60000 records",
-        "busy        80% of the time of a thread, as the workers say",
+        "busy        80% of the time of a thread, as reported by the workers",
         "one thread  625.0 records/s = 1000.0 / 2 / 0.80",
         "needed      1300.0 records/s = 1200.0 + 60000 / 600 s to catch up",
         "workers     3 of one thread each: 1300.0 / (625.0 x 70%); 2 threads run now",
@@ -78,8 +78,8 @@ def test_a_number_is_never_below_one_nor_above_the_tasks(load: SeenLoad, workers
     ("load", "text"),
     [
         (replace(LOAD, threads=0), "no worker runs"),
-        (replace(LOAD, processed=0), "nothing was processed meanwhile"),
-        (replace(LOAD, processed=0, busy=None), "nothing was processed meanwhile"),
+        (replace(LOAD, processed=0), "nothing was processed in the interval"),
+        (replace(LOAD, processed=0, busy=None), "nothing was processed in the interval"),
     ],
 )
 def test_without_a_base_there_is_no_number(load: SeenLoad, text: str) -> None:
@@ -128,8 +128,8 @@ def test_workers_are_asked_over_http(cli: ClusterCommands) -> None:
 @pytest.mark.parametrize(
     ("options", "status", "text"),
     [
-        (["--url", "http://127.0.0.1:1"], 2, "http://127.0.0.1:1 cannot be asked"),
-        (["--url", "http://127.0.0.1:1"], 2, "no worker at --url says how busy it is"),
+        (["--url", "http://127.0.0.1:1"], 2, "http://127.0.0.1:1 cannot be reached"),
+        (["--url", "http://127.0.0.1:1"], 2, "no worker at --url reports how busy it is"),
         (["--token-file", "/none"], 2, "the token file '/none' cannot be read"),
     ],
 )

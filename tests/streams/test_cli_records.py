@@ -95,7 +95,7 @@ def test_a_terminal_gets_text_and_a_word_about_what_to_type(cli: ClusterCommands
     assert written == (
         0,
         "1 record written to in: partition 0 at offset 0\n",
-        'type a record a line: VALUE, KEY<tab>VALUE, or {"key": "ann", "value": 3}; Ctrl-D ends\n',
+        'type one record per line: VALUE, KEY<tab>VALUE, or {"key": "ann", "value": 3}; Ctrl-D ends the input\n',
     )
     assert cli.run("consume", app, "in", terminal=True).out == "0@0  1970-01-01T00:00:00.005Z  k  v\n"
 
@@ -199,11 +199,11 @@ def test_time_zero_is_written(cli: ClusterCommands) -> None:
             "{",
             "it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
-        ("[1]", 'a JSON object is expected, such as {"key": "ann", "value": 3}'),
-        ("@+5m", "it is a step of time, which is for `streams try`: here each record has a timestamp of its own"),
+        ("[1]", 'expected a JSON object such as {"key": "ann", "value": 3}'),
+        ("@+5m", "a step of time works only in `streams try`: here each record has its own timestamp"),
         (b'{"value": "\xff"}', "it is not UTF-8"),
         ('{"key": 1}', 'a record needs a "value", which may be null'),
-        ('{"vaule": 1, "value": 1}', "a record has no 'vaule'; it has topic, key, value, timestamp, headers"),
+        ('{"vaule": 1, "value": 1}', "a record does not have 'vaule'; it has topic, key, value, timestamp, headers"),
         ('{"value": NaN}', "it is not JSON: NaN is not JSON"),
         (
             '{"value": null, "timestamp": "noon"}',
@@ -211,8 +211,7 @@ def test_time_zero_is_written(cli: ClusterCommands) -> None:
         ),
         (
             '{"value": null, "headers": 3}',
-            'the headers are 3: an object such as {"source": "web"}, or a list of pairs of a name and a value, is'
-            " expected",
+            'the headers must be an object such as {"source": "web"} or a list of pairs of a name and a value, got 3',
         ),
         (
             '{"value": null, "headers": {"a": 3}}',
@@ -272,9 +271,9 @@ def test_a_file_may_have_each_form_that_a_trial_reads(cli: ClusterCommands) -> N
     (cli.folder / "step.txt").write_text("ann\ttea\n@+5m\n")
     found = cli.run("produce", app, "in", "--file", str(cli.folder / "step.txt"))
     assert (found.status, found.out) == (2, "")
-    assert "step.txt:2, topic in: it is a step of time" in found.err
-    assert cli.run("produce", app, "in", "--file", str(cli.folder / "none.csv")).err.startswith(
-        "error: there is no file"
+    assert "step.txt:2, topic in: a step of time works only" in found.err
+    assert cli.run("produce", app, "in", "--file", str(cli.folder / "none.csv")).err == (
+        "error: file none.csv does not exist\n"
     )
 
 
@@ -295,14 +294,17 @@ def test_texts_of_several_lines_are_texts(cli: ClusterCommands, text: str) -> No
     ("words", "error"),
     [
         (["in", "--key", "a"], "--key needs --value; to delete a key, give the record"),
-        (["in", "--value", "a", "{}"], "give records in one way: as arguments, by --key and --value, or by --file"),
-        (["in", "{}", "--header", "a=b"], "--timestamp and --header go with --value; in a JSON object they are fields"),
-        (["in", "--value", "a", "--header", "b"], "the record, topic in: 'b' is no header: give name=value"),
+        (
+            ["in", "--value", "a", "{}"],
+            "records must be given in one way only: as arguments, by --key and --value, or by --file",
+        ),
+        (["in", "{}", "--header", "a=b"], "--timestamp and --header need --value; in a JSON object they are fields"),
+        (["in", "--value", "a", "--header", "b"], "the record, topic in: 'b' is not a header: give name=value"),
         (["in", "--value", "a", "--partition", "3"], "--partition 3: topic 'in' has partitions 0 to 0"),
         (["out", "--value", "a"], "topic 'out' does not exist: streams topics shop.py --create creates it"),
-        (["nope", "--value", "a"], "the topology has no topic 'nope'; it has: in, out. For another topic give"),
-        ([], "name a topic too; `streams topics shop.py` shows those of the application"),
-        (["in", "--topic", "x"], "--topic x is for use without an application: leave one of them out"),
+        (["nope", "--value", "a"], "the topology does not have topic 'nope'; it has: in, out. For another topic give"),
+        ([], "specify a topic too; `streams topics shop.py` lists the topics of the application"),
+        (["in", "--topic", "x"], "--topic x works only without an application: remove one of the two"),
         (["in", "--value", "a", "--value-serde", "strng"], "--value-serde 'strng' must be a serde, one of the names"),
     ],
 )
@@ -321,7 +323,7 @@ def test_topics_of_the_application_itself_are_not_written(cli: ClusterCommands) 
     for topic in ("counts", "shop-counts-changelog", "shop-counts-repartition", "counts-repartition"):
         found = cli.run("produce", app, topic, '{"value": 1}')
         assert found.status == 2
-        assert "is the application's own: what others write there spoils its state" in found.err
+        assert "is an internal topic of the application: other records there corrupt its state" in found.err
 
 
 class _AwayClients:
@@ -381,7 +383,7 @@ def test_records_that_no_broker_takes_are_one_line(
     assert found == (
         1,
         "",
-        "error: 3 records were not delivered to topic 'in': no broker at localhost:9092 took them within"
+        "error: 3 records were not delivered to topic 'in': no broker at localhost:9092 accepted them within"
         f" {timeout_ms / 1000:g} s\n",
     )
     assert clients.settings["delivery.timeout.ms"] == timeout_ms
@@ -519,14 +521,14 @@ def test_lines_of_text_are_values_or_keys_and_values_as_in_a_trial(cli: ClusterC
 def test_a_topic_without_records_says_so_on_a_terminal(cli: ClusterCommands) -> None:
     app = cli.app(ECHO)
     cli.kafka.create_topics("in")
-    said = "topic 'in' has no record there now; results come with a commit, and --follow waits for them\n"
+    said = "topic 'in' has no record there now; results are written at a commit, and --follow waits for them\n"
     assert cli.run("consume", app, "in", terminal=True) == (0, "", said)
     assert cli.run("consume", app, "in") == (0, "", "")
 
 
 def test_a_topic_that_is_nearly_one_is_guessed(cli: ClusterCommands) -> None:
     found = cli.run("produce", cli.app(ECHO), "inn", "--value", "x")
-    assert "the topology has no topic 'inn', did you mean 'in'?; it has: " in found.err
+    assert "the topology does not have topic 'inn', did you mean 'in'?; it has: " in found.err
 
 
 def test_a_topic_that_does_not_exist_is_said(cli: ClusterCommands) -> None:
@@ -541,7 +543,7 @@ def test_an_application_or_a_topic_is_needed(cli: ClusterCommands) -> None:
     found = cli.run("consume")
     assert (found.status, found.err) == (
         2,
-        "error: name the application and a topic, such as app.py orders, or only a topic by --topic\n",
+        "error: specify the application and a topic, such as app.py orders, or only a topic by --topic\n",
     )
 
 

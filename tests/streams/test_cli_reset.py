@@ -159,7 +159,7 @@ def test_the_user_is_asked(cli: ClusterCommands, counted: str) -> None:
     assert (found.status, found.out, found.err) == (
         2,
         PLAN,
-        "error: nothing was changed: --yes is needed where there is no terminal to ask on\n",
+        "error: nothing was changed: without a terminal for the question, give --yes\n",
     )
     assert committed(cli, "in") == {0: 3, 1: 1}
     assert cli.run("reset", counted, ask=lambda question: True).status == 0
@@ -176,7 +176,9 @@ def test_a_group_with_members_is_left_alone(cli: ClusterCommands, counted: str) 
     assert found.err.endswith("Stop all workers and wait until they have left; --force removes members that are dead\n")
     found = cli.run("reset", counted, "--yes", "--force")
     assert found.status == 1
-    assert "nothing was changed: members have joined group 'shop' meanwhile" in found.err or "is open" in found.err
+    assert (
+        "nothing was changed: members have joined group 'shop' in the meantime" in found.err or "is open" in found.err
+    )
     assert set(INTERNAL) <= set(cli.kafka.broker.topics)
     assert before.keys() == ends(cli).keys()
     application.close()
@@ -203,7 +205,8 @@ def test_a_worker_that_starts_while_the_user_thinks_is_noticed(cli: ClusterComma
     found = cli.run("reset", stopped, ask=join)
     assert (found.status, found.err) == (
         1,
-        "error: nothing was changed: members have joined group 'shop' meanwhile (late): stop these workers first\n",
+        "error: nothing was changed: members have joined group 'shop' in the meantime (late): stop these workers"
+        " first\n",
     )
     assert set(INTERNAL) <= set(cli.kafka.broker.topics)
 
@@ -258,16 +261,19 @@ def test_every_point_of_kafkas_tool_is_known(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--to-offset", "-1"], "-1 is no offset: --shift-by goes back from where the group is"),
+        (["--to-offset", "-1"], "-1 is not an offset: use --shift-by to move back from the committed offsets"),
         (
             ["--to-datetime", "noon"],
             "'noon' is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
         ),
         (["--by-duration", "3x"], "'3x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
         (["--input-topics", "out"], "the topology does not read topic 'out'; it reads: in"),
-        (["--internal-topics", "in"], "--internal-topics 'in' is no internal topic of 'shop'; there are: shop-0-tasks"),
+        (
+            ["--internal-topics", "in"],
+            "--internal-topics 'in' is not an internal topic of 'shop'; its internal topics: shop-0-tasks",
+        ),
         (["--from-file", "wrong.csv"], "wrong.csv, line 2: 'in,0' is not topic,partition,offset"),
-        (["--from-file", "other.csv"], "other.csv, line 1: the application reads no partition out-0"),
+        (["--from-file", "other.csv"], "other.csv, line 1: the application does not read partition out-0"),
         (["--from-file", "missing.csv"], "--from-file missing.csv cannot be read:"),
     ],
 )
@@ -292,7 +298,7 @@ def test_topics_that_the_application_writes_itself_are_read_from_the_end(cli: Cl
     cli.run("produce", app, "in", '{"value": "x"}')
     cli.run("produce", app, "middle", '{"value": "x"}')
     found = cli.run("reset", app, "--yes")
-    assert "note: middle is written and read by the application: it is read from the end" in found.lines
+    assert "note: the application writes and reads middle: it is read from the end" in found.lines
     assert (committed(cli, "in"), committed(cli, "middle")) == ({0: 0}, {0: 1})
 
 
@@ -305,8 +311,7 @@ def test_topics_of_others_are_left_alone(cli: ClusterCommands, stopped: str) -> 
     found = cli.run("reset", stopped, "--yes")
     assert found.status == 0
     assert [line for line in found.lines if line.startswith("note")] == [
-        "note: not of this topology, and left alone: shop-former-changelog; --internal-topics deletes those that it"
-        " names"
+        "note: not in this topology, and not deleted: shop-former-changelog; use --internal-topics to delete them"
     ]
     assert {"shop-eu-sums-changelog", "shop-former-changelog", "shop-orders"} <= set(cli.kafka.broker.topics)
     cli.run("reset", stopped, "--yes", "--internal-topics", "shop-former-changelog")
@@ -317,11 +322,11 @@ def test_an_application_is_reset_without_its_topology(cli: ClusterCommands, stop
     """By its id and inputs, as with Kafka's own tool."""
     where = ["--application-id", "shop", "--bootstrap-servers", "x:9092", "--state-dir", str(cli.folder / "state")]
     assert cli.run("reset", *where).err == (
-        "error: name the application, such as app.py, or the topics it reads by --input-topics\n"
+        "error: specify the application, such as app.py, or its input topics by --input-topics\n"
     )
     found = cli.run("reset", *where, "--input-topics", "in,gone", "--yes")
     assert (found.status, found.err) == (0, "")
-    assert "note: inputs that do not exist: gone" in found.lines
+    assert "note: these inputs do not exist: gone" in found.lines
     assert found.lines[-1].endswith("streams reset --application-id shop --state-only")
     assert committed(cli, "in") == {0: 0, 1: 0}
     assert not set(INTERNAL) & set(cli.kafka.broker.topics)
@@ -336,9 +341,7 @@ def test_only_the_state_of_this_machine(cli: ClusterCommands, counted: str) -> N
         "deleted the state of 2 tasks in state/shop\n"
     )
     assert (ends(cli), committed(cli, "in")) == before
-    assert cli.run("reset", counted, "--state-only", "--yes").out == (
-        "reset of application shop\n\nthere is nothing to reset\n"
-    )
+    assert cli.run("reset", counted, "--state-only", "--yes").out == ("reset of application shop\n\nnothing to reset\n")
 
 
 def test_offsets_are_kept_with_the_ids_of_their_topics_and_nothing_else(cli: ClusterCommands, stopped: str) -> None:
@@ -379,7 +382,7 @@ def test_the_lag_of_a_stopped_application_is_shown(cli: ClusterCommands, stopped
     read = [line.split() for line in found.lines if line.startswith("in ")]
     assert read == [["in", "0", "-", "3", "3"], ["in", "1", "1", "3", "2"]]
     assert found.lines[0] == "group shop is empty; 0 members"
-    assert found.lines[-1] == "total lag: 5; nothing is committed for 3 partitions"
+    assert found.lines[-1] == "total lag: 5; 3 partitions without a committed offset"
     latest = cli.run("groups", stopped, "-c", "consumer.auto.offset.reset=latest")
     assert next(line.split() for line in latest.lines if line.startswith("in ")) == ["in", "0", "-", "3", "-"]
     found = cli.run("groups", "--application-id", "shop", "--bootstrap-servers", "x:9092")
@@ -495,4 +498,7 @@ def test_only_offsets_are_set_if_that_is_asked_for(cli: ClusterCommands, counted
     assert (ends(cli), committed(cli, "shop-counts-repartition")) == (topics, between)
     assert list((cli.folder / "state" / "shop").glob("*_*"))
     wrong = cli.run("reset", counted, "--offsets-only", "--internal-topics", "shop-counts-changelog", "--yes")
-    assert (wrong.status, wrong.err) == (2, "error: --internal-topics deletes topics, which --offsets-only does not\n")
+    assert (wrong.status, wrong.err) == (
+        2,
+        "error: --internal-topics deletes topics, so it does not work with --offsets-only\n",
+    )

@@ -242,7 +242,7 @@ def test_what_does_not_close_in_time_is_ended_hard(capfd: pytest.CaptureFixture[
     arguments = parsed("run", "run_app:topology", *SETTINGS, "--close-timeout-ms", "5", runner=command)
     assert run.run(arguments, hard_exit=ended.append) == 1
     assert ended == [1]
-    assert capfd.readouterr().err.endswith("error: the application did not close within 5 ms and was ended hard\n")
+    assert capfd.readouterr().err.endswith("error: the application did not close within 5 ms and was killed\n")
 
 
 def parsed(*words: str, runner: Any = None) -> Any:
@@ -257,8 +257,8 @@ def parsed(*words: str, runner: Any = None) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "topology", "line"),
     [
-        ((), "run_app:nothing", "error: run_app:nothing returned None; it must return a topology"),
-        ((), "no_such_app:topology", "error: there is no module 'no_such_app' in "),
+        ((), "run_app:nothing", "error: run_app:nothing must return a topology"),
+        ((), "no_such_app:topology", "error: module 'no_such_app' does not exist in "),
         (("-c", "num.stream.threads=0"), "run_app:topology", "error: num.stream.threads must be at least 1, got 0\n"),
         (("-c", "nonsense"), "run_app:topology", "error: -c takes key=value, got 'nonsense'\n"),
         (("--config", "none.toml"), "run_app:topology", "error: none.toml cannot be read: No such file or directory\n"),
@@ -305,7 +305,7 @@ def test_files_of_a_worker_are_not_for_others(before: int, group_write: bool, ex
 
 
 def test_python_without_the_gil_is_refused() -> None:
-    with pytest.raises(CannotRun, match="runs without the GIL, for which the Kafka client and RocksDB are not built"):
+    with pytest.raises(CannotRun, match="runs without the GIL, but the Kafka client and RocksDB need the GIL"):
         run.refuse_free_threading(lambda: False)
     run.refuse_free_threading(lambda: True)
 

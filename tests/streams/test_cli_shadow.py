@@ -126,7 +126,7 @@ def test_a_version_that_fails_is_said(cli: ClusterCommands, counted: str) -> Non
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--most-records", "3"), "--most-records is 3"),
+        (("--most-records", "3"), "exceed --most-records 3"),
         (("--for", "soon"), "--for"),
         (("--application-id", "other"), "has no committed offset"),
     ],

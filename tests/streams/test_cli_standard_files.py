@@ -50,13 +50,19 @@ def test_a_reader_that_goes_away_ends_a_command_without_a_word(app: Path) -> Non
 
 def test_a_closed_output_is_told_where_it_is_written_to(app: Path) -> None:
     done = in_shell("describe 1>&-", app)
-    assert done.stderr == "error: the standard output is closed, and the command writes to it: give it one\n"
+    assert (
+        done.stderr
+        == "error: the standard output is closed, but the command writes to it: run it with an open standard output\n"
+    )
     assert done.returncode == 1
 
 
 def test_so_is_one_to_which_help_is_written(app: Path) -> None:
     done = in_shell("--version 1>&-", app)
-    assert done.stderr == "error: the standard output is closed, and the command writes to it: give it one\n"
+    assert (
+        done.stderr
+        == "error: the standard output is closed, but the command writes to it: run it with an open standard output\n"
+    )
     assert done.returncode == 1
 
 

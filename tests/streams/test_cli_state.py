@@ -246,12 +246,12 @@ def test_an_unknown_store_is_answered_with_those_there_are(
 ) -> None:
     status, _, err = state(*command)
     assert status == 2
-    assert err == f"error: there is no store 'nope' on disk in {root}; there are: {', '.join(sorted(KINDS))}\n"
+    assert err == f"error: store 'nope' does not exist on disk in {root}; existing stores: {', '.join(sorted(KINDS))}\n"
 
 
 def test_a_topology_without_the_store_is_told(stopped: Path, state: Run, tmp_path: Path) -> None:
     status, _, err = state("dump", "nope", "--topology", TOPOLOGY)
-    assert (status, "the topology has no store 'nope'; it has: headed, " in err) == (2, True)
+    assert (status, "the topology does not have store 'nope'; it has: headed, " in err) == (2, True)
 
 
 # ---------------------------------------------------------------------- directories
@@ -325,8 +325,8 @@ def test_whole_state_is_verified_while_the_worker_runs(running: TaskKit, state: 
             b"x",
             "fail  0_0 window: its changelog offset of .* is damaged",
         ),
-        (OFFSETS, b"app-plain-changelog-0", None, "fail  0_0 plain: 2 entries, and no changelog offset"),
-        ("positions", b"in-0", b"x", "fail  0_0: .* its input position of in-0 is no offset"),
+        (OFFSETS, b"app-plain-changelog-0", None, "fail  0_0 plain: 2 entries, but no changelog offset"),
+        ("positions", b"in-0", b"x", "fail  0_0: .* its input position of in-0 is not an offset"),
         (OFFSETS, b"streams.format", b"9", "fail  0_0: .* has format 9, this release reads 1"),
         (OFFSETS, b"streams.format", None, "fail  0_0: .* does not say which format it has"),
     ],
@@ -381,10 +381,10 @@ def test_rows_that_may_have_no_changelog_are_removed_by_force_only(stopped: Path
     for key in (b"app-plain-changelog-0", complete_at_key("app-plain-changelog")):
         change(stopped, OFFSETS, key, None)
     status, _, err = state("rebuild", "plain")
-    assert (status, "store 'plain' has no changelog offset in task 0_0" in err) == (2, True)
+    assert (status, "store 'plain' does not have a changelog offset in task 0_0" in err) == (2, True)
     assert dumped(state, "plain") != []
     status, _, err = state("rebuild", "plain", "--force")
-    assert (status, "--yes is needed" in err) == (2, True)
+    assert (status, "give --yes" in err) == (2, True)
     assert state("rebuild", "plain", "--force", "--yes")[0] == 0
     assert state("dump", "plain")[0] == 2
 
@@ -395,9 +395,9 @@ def test_the_state_of_a_task_with_such_rows_is_removed_by_force_only(stopped: Pa
         change(stopped, OFFSETS, key, None)
     for words in ((), ("--yes",)):
         status, out, err = state("rebuild", "--task", "0_0", *words)
-        assert (status, out, "store 'plain' has no changelog offset in task 0_0" in err) == (2, "", True)
+        assert (status, out, "store 'plain' does not have a changelog offset in task 0_0" in err) == (2, "", True)
     status, out, err = state("rebuild", "--task", "0_0", "--force")
-    assert (status, out, "--yes is needed to remove rows that nothing restores" in err) == (2, "", True)
+    assert (status, out, "give --yes to remove rows that cannot be restored" in err) == (2, "", True)
     assert stopped.exists()
     assert dumped(state, "plain") != []
     assert state("rebuild", "--task", "0_0", "--force", "--yes")[0] == 0
@@ -488,7 +488,7 @@ def test_what_is_in_the_place_of_a_directory_is_told(
     ):
         made(root, *RECORDS)
     path.unlink()
-    assert state("verify")[1] == f"no stores on disk in {root}\n"
+    assert state("verify")[1] == f"{root} does not have stores on disk\n"
 
 
 # ---------------------------------------------------------------------- export

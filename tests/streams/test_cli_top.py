@@ -216,7 +216,7 @@ def test_a_worker_is_seen_by_others_of_this_machine(tmp_path: Path, capsys: pyte
             assert main(command) == 0
             assert "app: 1 worker, 1 task" in capsys.readouterr().out
         assert main(command) == 1
-        assert "no worker of this application is seen" in capsys.readouterr().out
+        assert "you run no worker of this application" in capsys.readouterr().out
 
 
 def test_a_worker_that_was_killed_leaves_nothing_behind() -> None:
@@ -263,9 +263,9 @@ def test_nothing_of_strangers_reaches_the_terminal(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "give the application as APP, or --application-id, or the HTTP ports"),
-        (["--url", "ftp://here"], "an address begins with http:// or https://"),
-        (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be asked"),
+        ([], "give the application as APP or by --application-id, or the HTTP ports"),
+        (["--url", "ftp://here"], "an address must start with http:// or https://"),
+        (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
         (["--url", "http://127.0.0.1:1", "--token-file", "/none"], "the token file '/none' cannot be read"),
     ],
 )
@@ -366,6 +366,6 @@ def test_a_slow_broker_and_one_that_is_gone_are_seen() -> None:
     view = view_of("app", Seen((replace(worker(task("0_0")), brokers=brokers),)), None, Choice())
     [section] = [one for one in view.sections if one.title == "Brokers"]
     assert ",".join(section.headings) == "BROKER,ADDRESS,STATE,LATENCY,LATENCY 99%,QUEUED,TIMEOUTS,DISCONNECTS"
-    assert [row[2] for row in section.rows] == ["connected", "no connection of 1 client", "idle"]
+    assert [row[2] for row in section.rows] == ["connected", "1 client without a connection", "idle"]
     assert [row[3:5] for row in section.rows] == [("2.5 ms", "1250 ms"), ("2.5 ms", "1250 ms"), ("", "")]
     assert any("broker 2 (b2:9092) cannot be reached, which leads 4 partitions" in one for one in view.reasons)

@@ -35,21 +35,17 @@ def test_what_is_missing_is_a_problem_with_its_line(cli: ClusterCommands) -> Non
     """The application's own topics are made by the application, and are none."""
     found = cli.run("topics", cli.app(SHOP))
     assert found.out == (
-        "TOPIC                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
-        "orders                                       input      -                              missing\n"
-        "users                                        input      -                              missing\n"
-        "out                                          output     -                              missing\n"
-        "places                                       global     -                              missing\n"
-        "shop-users-STATE-STORE-0000000000-changelog  changelog  -                              made at the start\n"
-        "shop-0-tasks                                 tasks      -                              made at the start\n"
-        "\n"
-        "same number of partitions: orders, users\n"
-        "\n"
-        "problem: input topic 'orders' does not exist (shop.py:6)\n"
-        "problem: input topic 'users' does not exist (shop.py:4)\n"
-        "problem: output topic 'out' does not exist (shop.py:6)\n"
-        "problem: global topic 'places' does not exist (shop.py:5)\n"
-        "create what is missing: streams topics shop.py --create\n"
+        "TOPIC                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\norders"
+        "                                       input      -                              missing\nusers"
+        "                                        input      -                              missing\nout"
+        "                                          output     -                              missing\nplaces"
+        "                                       global     -"
+        "                              missing\nshop-users-STATE-STORE-0000000000-changelog  changelog  -"
+        "                              created at the start\nshop-0-tasks                                 tasks      -"
+        "                              created at the start\n\nsame number of partitions: orders, users\n\nproblem:"
+        " input topic 'orders' does not exist (shop.py:6)\nproblem: input topic 'users' does not exist"
+        " (shop.py:4)\nproblem: output topic 'out' does not exist (shop.py:6)\nproblem: global topic 'places' does not"
+        " exist (shop.py:5)\nto create the missing topics: streams topics shop.py --create\n"
     )
     assert (found.status, found.err) == (1, "")
     assert cli.kafka.broker.topics == {}
@@ -60,21 +56,16 @@ def test_create_makes_the_users_topics_and_nothing_else(cli: ClusterCommands) ->
     app = cli.app(SHOP)
     found = cli.run("topics", app, "--create", "--partitions", "3")
     assert found.out == (
-        "created topic orders with 3 partitions\n"
-        "created topic users with 3 partitions\n"
-        "created topic out with 3 partitions\n"
-        "created topic places with 3 partitions, cleanup.policy=compact\n"
-        "\n"
-        "TOPIC                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
-        "orders                                       input      3                     delete\n"
-        "users                                        input      3                     delete\n"
-        "out                                          output     3                     delete\n"
-        "places                                       global     3                     compact"
-        "  restores places-STATE-STORE-0000000003\n"
-        "shop-users-STATE-STORE-0000000000-changelog  changelog  (3)                            made at the start\n"
-        "shop-0-tasks                                 tasks      -                              made at the start\n"
-        "\n"
-        "same number of partitions: orders, users\n"
+        "created topic orders with 3 partitions\ncreated topic users with 3 partitions\ncreated topic out with 3"
+        " partitions\ncreated topic places with 3 partitions, cleanup.policy=compact\n\nTOPIC"
+        "                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\norders"
+        "                                       input      3                     delete\nusers"
+        "                                        input      3                     delete\nout"
+        "                                          output     3                     delete\nplaces"
+        "                                       global     3                     compact  restores"
+        " places-STATE-STORE-0000000003\nshop-users-STATE-STORE-0000000000-changelog  changelog  (3)"
+        "                            created at the start\nshop-0-tasks                                 tasks      -"
+        "                              created at the start\n\nsame number of partitions: orders, users\n"
     )
     assert found.status == 0
     assert cli.run("topics", app, "--create").lines[0].startswith("TOPIC")
@@ -113,8 +104,8 @@ def test_unequal_partitions_are_a_problem(cli: ClusterCommands) -> None:
     assert found.status == 1
     assert [line for line in found.lines if line.startswith("problem")] == [
         "problem: topics that are joined or grouped together need the same number of partitions: 'orders' has 2,"
-        " 'users' has 3. Repartition one side, or give the topics the same number, made at shop.py:6 (topic 'orders'),"
-        " shop.py:4 (topic 'users')"
+        " 'users' has 3. Repartition one side, or create the topics with the same number, made at shop.py:6 (topic"
+        " 'orders'), shop.py:4 (topic 'users')"
     ]
     assert [line for line in found.lines if line.startswith("note")] == [
         "note: table 'places-STATE-STORE-0000000003' is restored from topic 'places', whose cleanup.policy is delete:"
@@ -134,7 +125,7 @@ def test_unequal_partitions_are_refused_before_anything_is_created(cli: ClusterC
     assert (found.status, found.out) == (2, "")
     assert found.err == (
         "error: topics that are joined or grouped together need the same number of partitions: 'a' has 2, 'b' has 3."
-        " Repartition one side, or give the topics the same number\n"
+        " Repartition one side, or create the topics with the same number\n"
     )
     assert set(cli.kafka.broker.topics) == {"a", "b"}
 
@@ -158,10 +149,10 @@ def test_internal_topics_that_do_not_fit_are_problems(cli: ClusterCommands) -> N
         " 'shop-counts-changelog' has 3, needs 2"
     )
     assert sorted(problems[1:]) == [
-        "problem: changelog topic 'shop-counts-changelog' has cleanup.policy=delete, needs compact: rows that Kafka"
-        " deletes there are missing after a restore",
-        "problem: repartition topic 'shop-counts-repartition' has cleanup.policy=compact, needs delete: records that"
-        " have the key of a later one are lost",
+        "problem: changelog topic 'shop-counts-changelog' has cleanup.policy=delete, but needs compact: rows that"
+        " Kafka deletes there are missing after a restore",
+        "problem: repartition topic 'shop-counts-repartition' has cleanup.policy=compact, but needs delete: records"
+        " with the key of a later record are lost",
     ]
 
 
@@ -175,12 +166,10 @@ def test_topics_that_records_decide_are_said_not_to_be_listed(cli: ClusterComman
     cli.kafka.create_topics("shop-a-in", "other")
     found = cli.run("topics", app)
     assert found.out == (
-        "TOPIC         USE    PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
-        "shop-a-in     input  1                     delete\n"
-        "shop-0-tasks  tasks  -                              made at the start\n"
-        "\n"
-        "note: source 'KSTREAM-SOURCE-0000000000' reads all topics that match 'shop-.*-in': shop-a-in\n"
-        "note: sink 'KSTREAM-SINK-0000000001' chooses a topic for each record: these are not listed\n"
+        "TOPIC         USE    PARTITIONS  REPLICAS  CLEANUP  NOTE\nshop-a-in     input  1"
+        "                     delete\nshop-0-tasks  tasks  -                              created at the"
+        " start\n\nnote: source 'KSTREAM-SOURCE-0000000000' reads all topics that match 'shop-.*-in': shop-a-in\nnote:"
+        " sink 'KSTREAM-SINK-0000000001' chooses a topic for each record: its topics are not listed\n"
     )
     assert found.status == 0
 
@@ -229,7 +218,7 @@ def test_creation_options_without_create_are_refused(cli: ClusterCommands) -> No
     found = cli.run("topics", cli.app(SHOP), "--partitions", "3")
     assert (found.status, found.err) == (
         2,
-        "error: --partitions and --replication-factor say how --create makes topics: give that too\n",
+        "error: --partitions and --replication-factor need --create\n",
     )
 
 
@@ -303,9 +292,7 @@ def test_an_application_does_not_start_without_its_topic_for_dead_letters(
     more = 'builder.stream("failed").to("orders")\n' if also_read else ""
     app = cli.app(ALL_KINDS + more, after=f"settings |= {LETTERS!r}")
     cli.kafka.create_topics("orders", "a-orders", "b-orders")
-    wanted = (
-        "'failed'" if also_read else r"dead letters \(errors.dead.letter.queue.topic.name\) does not exist: 'failed'"
-    )
+    wanted = "'failed'" if also_read else r"dead-letter topic 'failed' \(errors.dead.letter"
     with pytest.raises(MissingTopicError, match=wanted):
         cli.start(app)
     cli.run("topics", app, "--create")

@@ -57,8 +57,8 @@ COUNT_OF_ONE_WINDOW = (
 )
 HELD = (
     "final, suppress(final-store) at app.py:16, holds back 1 result of an open window until a record of"
-    " 2025-01-01T00:%s:00Z or later reaches it\n"
-    "Stream time moves only with records: give one of that time, in a line behind @+5m for instance.\n"
+    " 2025-01-01T00:%s:00Z or later reaches it\nOnly records advance stream time: give a record of that time, for"
+    " example in a line after @+5m.\n"
 )
 
 
@@ -484,8 +484,8 @@ builder.stream("in").to("out")
     assert trial(source, "--generate", "1") == (
         2,
         "",
-        "error: the values of topic 'in' cannot be made up: nothing describes what the serde 'json' takes. Give the"
-        " topic a pydantic model or a dataclass, or give records by --input\n",
+        "error: the values of topic 'in' cannot be generated: the serde 'json' has no description of its values. Give"
+        " the topic a pydantic model or a dataclass, or give records by --input\n",
     )
 
 
@@ -495,44 +495,44 @@ builder.stream("in").to("out")
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("x", "line:1: left out: it does not say its topic; the topology reads orders, customers"),
+        ("x", "line:1: skipped: it does not have a topic; the topology reads orders, customers"),
         (
             "order\tx",
-            "line:1, topic order: left out: the topology reads no topic 'order'; it reads orders, customers; did you"
-            " mean 'orders'?",
+            "line:1, topic order: skipped: the topology does not read topic 'order'; it reads orders, customers; did"
+            " you mean 'orders'?",
         ),
         (
             "orders\tx",
-            "line:1, topic orders: left out: its value 'x' does not fit the serde 'pydantic Order': it is not JSON:"
+            "line:1, topic orders: skipped: its value 'x' does not fit the serde 'pydantic Order': it is not JSON:"
             " Expecting value: line 1 column 1 (char 0)",
         ),
         (
             'orders\t{"cents": "five"}',
-            "line:1, topic orders: left out: its value '{\"cents\": \"five\"}' does not fit the serde 'pydantic Order':"
+            "line:1, topic orders: skipped: its value '{\"cents\": \"five\"}' does not fit the serde 'pydantic Order':"
             " customer: Field required; cents: Input should be a valid integer, unable to parse string as an integer,"
             " got 'five'",
         ),
         (
             '{"topic": "customers", "value": 5}',
-            "line:1, topic customers: left out: its value 5 does not fit the serde 'string': a text is expected",
+            "line:1, topic customers: skipped: its value 5 does not fit the serde 'string': a text is expected",
         ),
         (
             '{"topic": "customers", "value": "x", "timestamp": "noon"}',
-            "line:1: left out: 'noon' is no time: write milliseconds since 1970, or ISO 8601 such as"
+            "line:1: skipped: 'noon' is no time: write milliseconds since 1970, or ISO 8601 such as"
             " 2025-01-01T12:00:00Z",
         ),
         (
             '{"topic": "customers", "value": "x", "headers": 3}',
-            'line:1: left out: the headers are 3: an object such as {"source": "web"}, or a list of pairs of a name'
-            " and a value, is expected",
+            'line:1: skipped: the headers must be an object such as {"source": "web"} or a list of pairs of a name'
+            " and a value, got 3",
         ),
-        ("@+5x", "line:1: left out: '5x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
-        ("@2024-01-01", "line:1: left out: the wall clock does not go back; begin earlier by --start"),
-        ("@+9999999d", "line:1: left out: the wall clock does not go beyond the year 9999"),
-        (b"\xff\xfe", "line:1: left out: it is not UTF-8"),
+        ("@+5x", "line:1: skipped: '5x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
+        ("@2024-01-01", "line:1: skipped: the wall clock cannot go back; start earlier by --start"),
+        ("@+9999999d", "line:1: skipped: the wall clock cannot exceed the year 9999"),
+        (b"\xff\xfe", "line:1: skipped: it is not UTF-8"),
         (
             "orders\t" + "[" * 100_000,
-            f"line:1, topic orders: left out: its value '{'[' * 80}...' does not fit the serde 'pydantic Order': it is"
+            f"line:1, topic orders: skipped: its value '{'[' * 80}...' does not fit the serde 'pydantic Order': it is"
             " not JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode string",
         ),
     ],
@@ -552,18 +552,18 @@ def test_lines_of_a_file_are_named_by_its_number(trial: Try, tmp_path: Path) -> 
     found = trial(WORDS, "--input", "a.jsonl")
     assert (found.status, found.out.count("\n")) == (1, 1)
     assert found.err == (
-        'error: a.jsonl:3, topic lines: left out: a record needs a "value", which may be null. With --values each'
-        " object or row is a value as a whole\n"
-        'error: a.jsonl:4, topic lines: left out: a JSON object is expected, such as {"key": "ann", "value": 3}\n'
-        "error: a.jsonl:5, topic lines: left out: a record has no 'ky'; it has topic, key, value, timestamp, headers."
-        " With --values each object or row is a value as a whole\n"
-        "error: a.jsonl:6, topic lines: left out: it is not JSON: Expecting value: line 1 column 1 (char 0)\n"
+        'error: a.jsonl:3, topic lines: skipped: a record needs a "value", which may be null. With --values each'
+        " object or row is a whole value\n"
+        'error: a.jsonl:4, topic lines: skipped: expected a JSON object such as {"key": "ann", "value": 3}\n'
+        "error: a.jsonl:5, topic lines: skipped: a record does not have 'ky'; it has topic, key, value, timestamp,"
+        " headers. With --values each object or row is a whole value\n"
+        "error: a.jsonl:6, topic lines: skipped: it is not JSON: Expecting value: line 1 column 1 (char 0)\n"
     )
     found = trial(WORDS, "--input", "b.csv")
     assert (found.status, found.out.count("\n")) == (1, 1)
     assert found.err == (
-        "error: b.csv:2, topic lines: left out: it has 3 of 2 cells; quote a cell that has a comma\n"
-        "error: b.csv:5, topic lines: left out: the file cannot be read on from here: unexpected end of data\n"
+        "error: b.csv:2, topic lines: skipped: it has 3 cells instead of 2; quote a cell that has a comma\nerror:"
+        " b.csv:5, topic lines: skipped: the file cannot be read from here on: unexpected end of data\n"
     )
 
 
@@ -571,8 +571,8 @@ def test_after_ten_records_that_do_not_fit_the_rest_is_not_read(trial: Try) -> N
     found = trial(SHOP, given="x\n" * 50)
     assert (found.status, found.out) == (1, "")
     assert found.err.splitlines()[9:] == [
-        "error: line:10: left out: it does not say its topic; the topology reads orders, customers",
-        "error: 10 records were left out, so the rest is not read",
+        "error: line:10: skipped: it does not have a topic; the topology reads orders, customers",
+        "error: 10 records were skipped, so the rest is not read",
     ]
 
 
@@ -597,16 +597,16 @@ builder.stream("lines").map_values(shout, name="shout").to("loud")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--topic", "order"], "--topic: the topology reads no topic 'order'; it reads orders, customers"),
-        (["--input", "a.csv"], "there is no file a.csv"),
+        (["--topic", "order"], "--topic: the topology does not read topic 'order'; it reads orders, customers"),
+        (["--input", "a.csv"], "file a.csv does not exist"),
         (
             ["--input", "order=a.csv"],
-            "--input order=a.csv: the topology reads no topic 'order'; it reads orders, customers",
+            "--input order=a.csv: the topology does not read topic 'order'; it reads orders, customers",
         ),
         (["--input", "orders=."], ". cannot be read: Is a directory"),
         (
             ["--generate", "1", "--input", "-"],
-            "--generate and --input exclude each other: make records up, or read them",
+            "--generate does not work with --input: remove one of the two",
         ),
         (["--separator", ""], "--separator must not be empty"),
         (["-c", "colour=1"], "colour is not a setting"),

@@ -11,9 +11,9 @@ PATIENCE_S = 30
 def test_it_writes_while_there_is_no_answer() -> None:
     lines: Queue[str] = Queue()
     with WaitingNotice("the broker", first_s=0.01, again_s=0.01, write=lines.put) as notice:
-        assert [lines.get(timeout=PATIENCE_S) for _ in range(3)] == ["no answer for 0 s: waiting for the broker"] * 3
+        assert [lines.get(timeout=PATIENCE_S) for _ in range(3)] == ["no response for 0 s: waiting for the broker"] * 3
         notice.answered()
-        assert lines.get(timeout=PATIENCE_S).startswith("no answer for ")
+        assert lines.get(timeout=PATIENCE_S).startswith("no response for ")
     written = lines.qsize()
     assert not notice._thread.is_alive()
     assert lines.qsize() == written

@@ -78,7 +78,7 @@ def test_a_relative_state_directory_is_where_it_was_at_the_start(turns: str, tmp
 
 
 def test_a_module_that_changes_the_directory_is_found_again(tmp_path: Path) -> None:
-    """By its relative name, with a relative file of settings; `there is no file ...` ended the command."""
+    """By its relative name, with a relative file of settings; `file ... does not exist` ended the command."""
     (tmp_path / "more.toml").write_text('"poll.ms" = 50')
     done = streams(tmp_path, WORKERS, "import", "describe", "app.py")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,6 +93,6 @@ def test_a_module_that_changes_the_directory_is_found_again(tmp_path: Path) -> N
 def test_workers_of_a_supervisor_start_where_it_did(tmp_path: Path) -> None:
     """It has imported the module, and they find it by the same arguments: the error is that of the topology."""
     done = streams(tmp_path, WORKERS, "import, then fail", "run", "app.py", "--workers", "2")
-    assert "there is no file" not in done.stderr
+    assert "does not exist" not in done.stderr
     assert "ValueError: no topology today" in done.stderr
     assert done.returncode == 2

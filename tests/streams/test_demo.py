@@ -32,11 +32,11 @@ def code(name: str) -> str:
 
 def whole_output() -> str:
     return f"""\
-A tour of small applications, without Kafka. On one they run as they are.
+A tour of small applications, without Kafka. They run on Kafka unchanged.
 
 1. A count
 {code("counting")}
-Each line that comes to topic lines changes counts, which go to topic counts-by-word:
+Each line in topic lines changes counts, which are written to topic counts-by-word:
 
 > to be or not to be
 time          topic           key       value
@@ -50,13 +50,13 @@ time          topic           key       value
 12:00:00.000  counts-by-word  be        3
 12:00:00.000  counts-by-word  quick     1
 
-The counts are in a store. The words went through a topic of the application's own on their way, so that all
-of a word are counted at one place, also where many processes share the work.
+The counts are in a store. The words went through an internal topic of the application, so one task counts
+all occurrences of a word, even if many processes share the work.
 
 2. A window
 {code("windows")}
-A count of a minute is sent on once, when the minute is over by the times of the records. Visits have a page
-as key and a visitor as value, and @+40s lets 40 seconds pass:
+The count of a minute is emitted once, when the minute has ended by the times of the records. Visits have
+a page as key and a visitor as value, and @+40s lets 40 seconds pass:
 
 > home        ann
 > @+40s
@@ -71,7 +71,7 @@ Held back still: 1 result of an open window.
 
 3. A join
 {code("joins")}
-A table has the latest value of each key. An order is joined with the row that its customer has then:
+A table has the latest value of each key. An order is joined with the current row of its customer:
 
 > customers   ann         Ann Lee
 > orders      ann         tea
@@ -82,20 +82,20 @@ time          topic  key       value
 12:00:00.000  bills  ann       Ann Day buys cake
 > orders      bob         jam
 
-Bob is no customer yet: an inner join leaves his order out.
+Bob is not a customer yet: an inner join drops his order.
 
 4. A crash
 {code("shop")}
-It runs in a process of its own (pid N), exactly-once, with its state on disk.
-1000 orders of 40 customers come in.
+It runs in its own process (pid N), exactly-once, with its state on disk.
+1000 orders of 40 customers arrive.
 Killed, as by kill -9, when N orders were committed.
-Its process is gone; 2 databases (RocksDB) and the topics are left.
-Another process (pid N) goes on with the databases, from the last commit.
+Its process has ended; 2 databases (RocksDB) and the topics remain.
+Another process (pid N) continues with the databases, from the last commit.
 All orders are processed. Compared with what plain Python computes from the same orders:
 
   orders-by-customer      40 counts                           equal
   cents-by-minute        200 sums of a customer and a minute  equal
-  bills                 1000 bills, each once                 equal
+  bills                 1000 bills, each exactly once         equal
 
 Nothing is lost and nothing is counted twice.
 
@@ -140,7 +140,7 @@ def test_a_key_goes_on_at_a_terminal() -> None:
         shown = read_until(terminal, "Press a key for the next one.\r\n")
         assert f"\x1b[1m{title}\x1b[0m" in shown
         os.write(terminal, b"x")
-    shown = read_until(terminal, "orders of 40 customers come in.")
+    shown = read_until(terminal, "orders of 40 customers arrive.")
     (worker,) = re.findall(r"\(pid (\d+)\)", shown)
     os.write(terminal, b"\x03")
     drain(terminal)

@@ -35,7 +35,7 @@ def demo(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as process:
         assert process.stdout is not None
         try:
-            shown = "".join(iter(process.stdout.readline, "Ctrl-C ends it; it ends by itself after 30 minutes.\n"))
+            shown = "".join(iter(process.stdout.readline, "Ctrl-C ends it; it ends automatically after 30 minutes.\n"))
             yield process, re.findall(r"http://\S+", shown)[0]
         finally:
             process.kill()

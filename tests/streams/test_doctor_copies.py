@@ -105,7 +105,7 @@ def test_who_keeps_which_copy(group: Group, protocol: str) -> None:
 
     def shown() -> list[str]:
         lines = group.findings(replicas=1, clock=_no_wait())
-        return sorted(task for line in lines for task in line.split("copies of ")[-1].split(", "))
+        return sorted(task for line in lines for task in line.split("replicas of ")[-1].split(", "))
 
     wait_until("each task has a copy", lambda: shown() == ["0_0", "0_1", "0_2", "0_3"])
     assert all(line.startswith("ok    copies: shop-") for line in group.findings(replicas=1))
@@ -130,9 +130,9 @@ def test_one_state_directory_keeps_no_copies(group: Group) -> None:
     wait_until("its tasks are there", lambda: sum(len(one.tasks) for one in group.members()) == 4)
     first, *more = group.findings(replicas=2)
     assert first == (
-        "warn  copies: num.standby.replicas is 2, and the workers of the group have 1 state directory: a task has 0 at"
-        " most, since no copy is in the directory of its task. Start a worker on another machine, or with another"
-        " state.dir"
+        "warn  copies: num.standby.replicas is 2, and the workers of the group have 1 state directory: a task can have"
+        " at most 0, because a replica and its task need different directories. Start a worker on another machine, or"
+        " with another state.dir"
     )
     assert more == []
 
@@ -141,7 +141,7 @@ def test_the_setting_of_workers_has_no_effect_where_brokers_place_tasks(group: G
     group.worker(**{"group.protocol": "streams"}).start()
     wait_until("its tasks are there", lambda: sum(len(one.tasks) for one in group.members()) == 4)
     (only,) = group.findings(replicas=1)
-    assert only.endswith("and there are no copies: set streams.num.standby.replicas of the group")
+    assert only.endswith("and no standby replica exists: set streams.num.standby.replicas of the group")
 
 
 def test_a_worker_that_is_paused_fills_no_copies(group: Group) -> None:
@@ -155,8 +155,8 @@ def test_a_worker_that_is_paused_fills_no_copies(group: Group) -> None:
     second.start()
     wait_until("it is in the group", lambda: len(group.members()) == 2)
     fills, paused = group.findings()
-    assert fills.endswith(" fills copies before it takes tasks with state: none are open yet")
-    assert re.fullmatch(r"warn  copies: shop-[0-9a-f-]+-0 is paused, and its copies are not filled: resume it", paused)
+    assert fills.endswith(" fills warm-up replicas before it takes tasks with state: none is open yet")
+    assert re.fullmatch(r"warn  copies: shop-[0-9a-f-]+-0 is paused, so its replicas are not filled: resume it", paused)
     second.resume()
     wait_until("it has its part", lambda: second.status().ready and len(second.status().tasks) == 2)
     assert [line for line in group.findings() if line.startswith("warn")] == []
@@ -181,7 +181,7 @@ def test_tasks_without_a_copy_are_named() -> None:
     *_, last = judged(members)
     assert (last.verdict, last.text.partition(". ")[0]) == (
         Verdict.WARN,
-        "num.standby.replicas is 1 or more, and these tasks have fewer copies: 0_1 (0), 0_3 (0)",
+        "num.standby.replicas is 1 or more, and these tasks have fewer replicas: 0_1 (0), 0_3 (0)",
     )
     assert [one.verdict for one in judged([*members, member(3, 4)])] == [Verdict.OK, Verdict.OK]
 
@@ -199,7 +199,7 @@ def test_a_copy_on_another_machine_that_falls_behind_is_found() -> None:
     assert [one.verdict for one in judged(look(64), look(64), replicas=0)] == [Verdict.OK, Verdict.OK]
     *_, last = judged(look(64), look(128), replicas=0)
     assert last.verdict is Verdict.WARN
-    assert "copy of task 0_2 in shop-00000000-0000-0000-0000-000000000001-0 lacks up to 128 offsets" in last.text
+    assert "replica of task 0_2 in shop-00000000-0000-0000-0000-000000000001-0 lags up to 128 offsets" in last.text
 
 
 def test_a_copy_of_this_machine_that_takes_nothing_is_found(group: Group) -> None:
@@ -229,6 +229,6 @@ def test_a_copy_of_this_machine_that_takes_nothing_is_found(group: Group) -> Non
         (line,) = copy_findings(list, wanted, lambda: next(looks), ManualClock())
         return str(line)
 
-    assert "and has taken none in 5 s" in found((10, 100), (10, 100))
-    assert ", 30 more than 5 s before: more is written than it takes" in found((10, 100), (20, 130))
-    assert found((10, 105), (60, 55)).endswith(", 10 fewer each second: near in about 5 s")
+    assert "and applied none in 5 s" in found((10, 100), (10, 100))
+    assert ", 30 more than 5 s before: records are written faster than it applies" in found((10, 100), (20, 130))
+    assert found((10, 105), (60, 55)).endswith(", 10 fewer each second: caught up in about 5 s")

@@ -78,7 +78,7 @@ def found(objects: Objects, **changes: Any) -> list[str]:
 def test_a_place_that_can_be_used_is_left_as_it_was(tmp_path: Path) -> None:
     assert found(Objects(tmp_path)) == [
         f"ok {tmp_path} can be written and read",
-        "ok there are none of application 'app' yet",
+        "ok no snapshots of application 'app' exist yet",
     ]
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -87,7 +87,7 @@ def test_a_place_that_can_be_used_is_left_as_it_was(tmp_path: Path) -> None:
 def test_a_right_that_is_missing_is_named(call: str, tmp_path: Path) -> None:
     (only,) = found(Objects(tmp_path, failing=call))
     assert only.startswith(f"fail cannot {call} objects in {tmp_path}: [Errno 13] Permission denied")
-    assert "is left there" in only or call == "write"
+    assert "remains there" in only or call == "write"
     assert only.endswith("workers need to list, read, write and delete objects below it")
 
 
@@ -102,10 +102,12 @@ def test_the_last_snapshot_of_each_task_is_told_with_its_age(tmp_path: Path) -> 
         put(tmp_path, one)
     put(tmp_path, snapshot("0_1", age_ms=2 * HOUR_MS), "memory")
     assert found(Objects(tmp_path))[1:] == [
-        "ok 3 of 2 tasks, 0.0 MB; the last ones are 5 min (0_0) to 2 h (0_1 (in memory)) old"
+        "ok 3 of 2 tasks, 0.0 MB; the newest are 5 min (0_0) to 2 h (0_1 (in memory)) old"
     ]
     late = found(Objects(tmp_path), interval_ms=1_000_000)[-1]
-    assert late.startswith("warn late by state.snapshot.interval.ms (1000000): tasks 0_1, 0_1 (in memory); do")
+    assert late.startswith(
+        "warn older than state.snapshot.interval.ms (1000000) allows: tasks 0_1, 0_1 (in memory); check"
+    )
     assert len(found(Objects(tmp_path), interval_ms=None)) == 2
     assert len(found(Objects(tmp_path), application_id=None)) == 1
 
@@ -115,14 +117,18 @@ def test_snapshots_of_the_future_and_of_other_versions_are_named(tmp_path: Path)
     put(tmp_path, snapshot("0_1"), text=b'{"version": 9, "layout": "1"}')
     lines = found(Objects(tmp_path))
     assert "cannot be used: it is of version 9 with layout 1, and this release reads version 1" in lines[1]
-    assert lines[-1] == "warn that of task 0_0 is from the future: the clock of its worker, or this one, is off"
+    assert (
+        lines[-1]
+        == "warn the snapshot of task 0_0 is from the future: the clock of its worker, or of this machine, is wrong"
+    )
 
 
 def test_two_clusters_at_one_place_are_named(tmp_path: Path) -> None:
     put(tmp_path, snapshot(topic_id="one"))
     put(tmp_path, snapshot(topic_id="two", age_ms=1000))
     assert (
-        "those of task 0_0 are of several topics with the name app-s-changelog: another" in found(Objects(tmp_path))[1]
+        "the snapshots of task 0_0 are of several topics with the name app-s-changelog:"
+        " another" in found(Objects(tmp_path))[1]
     )
 
 
@@ -149,13 +155,13 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     place = tmp_path / "share" / "snapshots"
     ((verdict, text),) = of_config(str(place))
     assert (verdict, text) == (
-        Verdict.WARN, f"{place} is not there yet: workers make it; is what it should be on mounted?"
+        Verdict.WARN, f"{place} does not exist yet: workers create it; check that its file system is mounted"
     )  # fmt: skip
     assert not place.exists()
     (tmp_path / "share").write_text("a file")
     ((verdict, text),) = of_config(str(place))
     assert verdict is Verdict.FAIL
-    assert text.startswith(f"{place} cannot be made: {tmp_path / 'share'} is not a directory")
+    assert text.startswith(f"{place} cannot be created: {tmp_path / 'share'} is not a directory")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may write everywhere")

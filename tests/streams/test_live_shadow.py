@@ -153,7 +153,7 @@ def test_tables_are_compared_at_equal_offsets(cli: ClusterCommands) -> None:
     run_until_read(cli, versions.old, "shop")
     behind = shadow(cli, versions, "--for", "0s")
     assert behind.status == 1
-    assert "'green' is 40 records (in-0, in-1) behind 'shop'" in behind.err
+    assert "'green' lags 40 records (in-0, in-1) behind 'shop'" in behind.err
     follow(cli, versions)
     found = shadow(cli, versions, "--for", "0s")
     assert found.status == 1, found.err
@@ -177,11 +177,11 @@ def test_a_program_gets_the_differences_of_a_live_shadow_as_json(cli: ClusterCom
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--promote",), "name it by --id"),
-        (("--id", "shop"), "--id needs the id of the shadow"),
-        (("--id", "green", "-c", "shadow.of=other"), "is the shadow of 'other' (shadow.of), and not of 'shop'"),
+        (("--promote",), "give its id by --id"),
+        (("--id", "shop"), "--id must be the id of the shadow"),
+        (("--id", "green", "-c", "shadow.of=other"), "is the shadow of 'other' (shadow.of), not of 'shop'"),
         (("--id", "red"), "the group of application 'red' has no committed offset"),
-        (("--id", "green", "--most-records", "3"), "--most-records is 3"),
+        (("--id", "green", "--most-records", "3"), "exceed --most-records 3"),
     ],
 )
 def test_what_cannot_be_done_is_said(cli: ClusterCommands, words: tuple[str, ...], text: str) -> None:
@@ -219,7 +219,7 @@ def test_the_new_version_goes_on_where_production_has_stopped(cli: ClusterComman
     before = ends(cli, "out")
     done = shadow(cli, versions, "--promote")
     assert done.status == 0, done.err
-    assert "'green' is 40 records (in-0, in-1) behind 'shop'" in done.out
+    assert "'green' lags 40 records (in-0, in-1) behind 'shop'" in done.out
     assert "done: start workers of the new version with application.id=shop" in done.out
     send(cli, WORDS)
     run_until_read(cli, versions.new, "shop")
@@ -292,7 +292,7 @@ def test_a_shadow_is_promoted_again_when_it_has_followed_the_new_version(cli: Cl
     assert done.status == 0, done.err
     check(cli, "shop", "green")
     again = promote(cli, versions)
-    assert "'green' is promoted to 'shop' already" in again.out
+    assert "'green' is already promoted to 'shop'" in again.out
 
 
 def test_inputs_of_one_version_are_said_or_left_as_they_are(cli: ClusterCommands) -> None:
@@ -368,7 +368,7 @@ def test_records_that_were_deleted_before_the_shadow_has_read_them_are_missed(cl
         cli.kafka.broker.topics["in"].partitions[0].delete_before(end - 1)
     refused = promote(cli, versions)
     assert refused.status == 1
-    assert "records of in-0 were deleted before 'green' has read them" in refused.err
+    assert "records of in-0 were deleted before 'green' read them" in refused.err
 
 
 def killed_at(cli: ClusterCommands, versions: Versions, call: int, *words: str, of: str | None = None) -> bool:

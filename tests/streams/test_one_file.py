@@ -120,7 +120,7 @@ def test_the_application_is_described_and_checked_by_its_file(folder: Path) -> N
         ("shop.py", "settings = 3", "settings of module shop is 3: make it a dict of names and values"),
         ("shop.py", "settings = {'colour': 1}\nfrom streams import StreamsBuilder", "colour is not a setting"),
         ("shop.py", "1 / 0", "module shop failed to import (shop.py, line 1)"),
-        ("shop.py", "x = 1", "module shop has no topology: call the function that makes it topology"),
+        ("shop.py", "x = 1", "module shop does not have a topology: name the function that makes it topology"),
     ],
 )
 def test_a_wrong_step_is_one_line_and_status_2(folder: Path, file: str, text: str, words: str) -> None:

@@ -75,7 +75,7 @@ def test_settings_are_beside_the_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (BEGIN + "run(builder)", "error: bootstrap.servers is missing: it says where Kafka is, as host:port"),
+        (BEGIN + "run(builder)", "error: bootstrap.servers is missing: it is the address of Kafka, as host:port"),
         (BEGIN + "run(builder, {'colour': 1, 'bootstrap.servers': 'a:1'})", "error: colour is not a setting"),
         (BEGIN + "run(builder, 3)", "error: settings must be a mapping of names to values or a StreamsConfig, got 3"),
         (BEGIN + "run(3, {'bootstrap.servers': 'a:1'})", "error: expected a topology, a StreamsBuilder or a function"),

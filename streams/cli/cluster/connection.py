@@ -50,7 +50,7 @@ class Target:
     def known_topology(self) -> Topology:
         """Returns the topology of a command that needs one."""
         if self.topology is None:
-            raise CannotRun("name the application, such as app.py")
+            raise CannotRun("specify the application, such as app.py")
         return self.topology
 
 

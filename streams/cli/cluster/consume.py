@@ -52,10 +52,10 @@ def add_parser(commands: Any, help_text: str) -> None:
         "consume",
         help_text,
         _EXAMPLES,
-        "Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text"
-        " on a terminal, else a JSON object a line. It belongs to no group and commits nothing, so the application is"
-        " not disturbed. A record that cannot be read is one line on standard error. Exit status: 1 if there was one,"
-        " else 0.",
+        "Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text on a"
+        " terminal, otherwise one JSON object per line. It joins no group and commits nothing, so it does not disturb"
+        " the application. A record that cannot be read prints one line on standard error. Exit status: 1 if a record"
+        " could not be read, otherwise 0.",
     )
     add_topic_arguments(parser)
     parser.add_argument(
@@ -66,20 +66,21 @@ def add_parser(commands: Any, help_text: str) -> None:
         help="beginning, end, an offset, -N for the last N offsets of each partition, or an ISO 8601 time"
         " (default: %(default)s)",
     )
-    parser.add_argument("--follow", action="store_true", help="wait for more records, until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="print new records as they arrive, until Ctrl-C")
     parser.add_argument(
         "--where",
         metavar="FIELD=VALUE",
         action="append",
         default=[],
-        help="only records with key=..., value=..., value.NAME=... or headers.NAME=...; repeatable, all must hold",
+        help="only records with key=..., value=..., value.NAME=... or headers.NAME=...; repeatable, a record must"
+        " match all",
     )
     parser.add_argument("--limit", metavar="N", type=_limit, help="end after N records")
     parser.add_argument("--partition", metavar="N", type=int, help="only this partition")
     parser.add_argument(
-        "--uncommitted", action="store_true", help="also records of transactions that are open or were rolled back"
+        "--uncommitted", action="store_true", help="also print records of open and of aborted transactions"
     )
-    parser.add_argument("--format", choices=("text", "json"), help="text, or a JSON object a line")
+    parser.add_argument("--format", choices=("text", "json"), help="text, or one JSON object per line")
     add_serde_options(parser)
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))
@@ -128,7 +129,9 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
                     raise
     if not output.found and not arguments.follow and arguments.limit != 0 and sys.stdout.isatty():
         what = "no such record" if conditions else "no record"
-        say_error(f"topic {form.topic!r} has {what} there now; results come with a commit, and --follow waits for them")
+        say_error(
+            f"topic {form.topic!r} has {what} there now; results are written at a commit, and --follow waits for them"
+        )
     return FAILED if output.unreadable else CLEAN
 
 
@@ -137,7 +140,7 @@ def _creation_hint(target: Target, topic: str) -> str:
     if target.app is None:
         return ""
     if topic.startswith(f"{target.config.application_id}-"):
-        return f": the application makes it when it starts, streams run {target.app}"
+        return f": the application creates it when it starts, streams run {target.app}"
     return f": streams topics {target.app} --create creates it"
 
 

@@ -48,23 +48,23 @@ def add_parser(commands: Any, help_text: str) -> None:
         "groups",
         help_text,
         _EXAMPLES,
-        "Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
-        " each partition that it reads the committed offset and the lag, which is the number of offsets behind it, or"
-        " behind the first record where nothing is committed. Records of transactions that are open count as lag, and"
-        " are named."
-        " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0."
-        f" With {UPGRADE!r} before APP it replaces a group of the streams protocol, whose workers are stopped, by one"
-        " without a topology: the next worker that joins gives it its own. The offsets stay.",
+        "Shows the group of APP, or of --application-id: its state, its members with their tasks, and the committed"
+        " offset and the lag of each partition that it reads. The lag counts the offsets after the committed one, or"
+        " after the first record if nothing is committed. It includes records of open transactions, which are listed."
+        " Without APP and --application-id it lists the groups of the cluster. Exit status: 1 if the group does not"
+        f" exist, otherwise 0. With {UPGRADE!r} before APP it replaces a group of the streams protocol by one without"
+        " a topology, and keeps the offsets. Stop its workers first. The next worker that joins sets the topology of"
+        " the group.",
     )
     parser.add_argument("topology", metavar=f"[{UPGRADE}] APP", nargs="?", help=APP_HELP)
     parser.add_argument("app", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--dry-run", action="store_true", help=f"{UPGRADE}: show what would happen, and change nothing")
-    parser.add_argument("--yes", action="store_true", help=f"{UPGRADE}: do not ask")
+    parser.add_argument("--dry-run", action="store_true", help=f"{UPGRADE}: print the changes, and make none")
+    parser.add_argument("--yes", action="store_true", help=f"{UPGRADE}: do not ask for confirmation")
     parser.add_argument(
         "--offsets-file",
         metavar="FILE",
         type=Path,
-        help=f"{UPGRADE}: where the offsets are written down first (default: GROUP-offsets.csv)",
+        help=f"{UPGRADE}: file to which the offsets are saved first (default: GROUP-offsets.csv)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     if upgrades:
         arguments.topology = arguments.app
     elif arguments.app is not None:
-        raise CannotRun(f"one APP is expected, or {UPGRADE!r} before it; got {repr_of(arguments.topology)} and more")
+        raise CannotRun(f"expected one APP, or {UPGRADE!r} before it, got {repr_of(arguments.topology)} and more")
     target = target_of(arguments)
     if upgrades:
         return upgrade(arguments, target, clients)
@@ -284,8 +284,8 @@ def _print(group: GroupInfo, members: list[MemberTasks], lags: list[GroupLag]) -
     say(f"group {group.name}{protocol} {state}{assignor}; {counted(len(members), 'member')}")
     if group.state == "not_ready":
         say(
-            "its members get no tasks: topics are missing, or have other partitions; the log and the status of a"
-            " worker say which"
+            "its members have no tasks: topics are missing, or have other partition counts; the log and the status of"
+            " a worker list them"
         )
     if members:
         say()
@@ -305,8 +305,8 @@ def _print(group: GroupInfo, members: list[MemberTasks], lags: list[GroupLag]) -
         say(f"total lag: {at_least}{_total(lags)}{_without(lags)}")
         for one in lags:
             if one.open:
-                some = f"{one.place}: the last {counted(one.open, 'offset')}, from {one.readable} on"
-                say(f"{some}, cannot be read before an open transaction of a producer ends")
+                some = f"{one.place}: the last {counted(one.open, 'offset')}, from offset {one.readable}"
+                say(f"{some}, cannot be read until an open transaction of a producer ends")
 
 
 def _tasks(one: MemberTasks) -> str:
@@ -316,7 +316,7 @@ def _tasks(one: MemberTasks) -> str:
 def _copies(one: MemberTasks) -> str:
     """Returns the copies of a member in words, with how far those are behind that are not near."""
     texts = [f"{task} (lacks up to {lag})" if lag else str(task) for task, lag in one.copies.items()]
-    return ", ".join([*texts, *(["fills copies"] if one.fills else [])]) or "none"
+    return ", ".join([*texts, *(["fills warm-up replicas"] if one.fills else [])]) or "none"
 
 
 def _cells(one: GroupLag) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ def _total(lags: list[GroupLag]) -> int:
 
 def _without(lags: list[GroupLag]) -> str:
     number = sum(one.committed is None for one in lags)
-    return f"; nothing is committed for {counted(number, 'partition')}" if number else ""
+    return f"; {counted(number, 'partition')} without a committed offset" if number else ""
 
 
 def _as_json(group: GroupInfo, members: list[MemberTasks], lags: list[GroupLag]) -> dict[str, Any]:

@@ -45,8 +45,8 @@ def start_of(text: str) -> Start:
         return Start("time", time_ms(text))
     except ValueError:
         raise CannotRun(
-            f"--from {text!r}: give beginning, end, an offset, -5 for the last five of each partition, or an ISO 8601"
-            " time such as 2026-01-31T12:00:00Z"
+            f"--from {text!r} is not a position: give beginning, end, an offset, -5 for the last five of each"
+            " partition, or an ISO 8601 time such as 2026-01-31T12:00:00Z"
         ) from None
 
 

@@ -44,7 +44,7 @@ examples:
   streams consume app.py orders | streams produce app.py orders-copy
   streams produce --topic lines --value-serde string --value hello --bootstrap-servers localhost:9092
 
-a line is VALUE, KEY<tab>VALUE, or a JSON object with all that a record has:
+a line is VALUE, KEY<tab>VALUE, or a JSON object with all parts of a record:
 {"key": ..., "value": ..., "timestamp": "2026-01-31T12:00:00Z", "headers": {"name": "text"}}.
 Only value is needed; null deletes. timestamp is ISO 8601 or ms since 1970. Bytes are text, or {"base64": "..."}.
 """
@@ -56,9 +56,9 @@ def add_parser(commands: Any, help_text: str) -> None:
         "produce",
         help_text,
         _EXAMPLES,
-        "Writes records to TOPIC with the serdes that the topology of APP has for it, into the partitions"
-        " that the application would choose. Records are arguments, or the lines of --file or of standard input."
-        " It ends when every record is delivered. Exit status: 1 if one could not be delivered or read, else 0.",
+        "Writes records to TOPIC with the serdes that the topology of APP has for it, to the partitions that the"
+        " application would choose. Records are arguments, or the lines of --file or of standard input. It ends when"
+        " every record is delivered. Exit status: 1 if a record could not be delivered or read, otherwise 0.",
     )
     add_topic_arguments(parser)
     parser.add_argument("records", metavar="RECORD", nargs="*", help="a record as a JSON object")
@@ -66,17 +66,19 @@ def add_parser(commands: Any, help_text: str) -> None:
         "--file", metavar="FILE", type=Path, help="a file of records: JSON or text lines, .csv or .parquet"
     )
     parser.add_argument("--key", metavar="KEY", help="the key of one record; with --value, instead of an object")
-    parser.add_argument("--value", metavar="VALUE", help="the value of one record; text as it is, else JSON")
-    parser.add_argument("--timestamp", metavar="TIME", help="its time, ISO 8601 or ms since 1970 (default: now)")
+    parser.add_argument("--value", metavar="VALUE", help="the value of one record; text as it is, otherwise JSON")
     parser.add_argument(
-        "--header", metavar="NAME=VALUE", action="append", default=[], help="a header of it; repeatable"
+        "--timestamp", metavar="TIME", help="timestamp of the record, ISO 8601 or ms since 1970 (default: now)"
     )
-    parser.add_argument("--partition", metavar="N", type=int, help="writes all records to this partition")
+    parser.add_argument(
+        "--header", metavar="NAME=VALUE", action="append", default=[], help="header of the record; repeatable"
+    )
+    parser.add_argument("--partition", metavar="N", type=int, help="write all records to this partition")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=_seconds,
-        help="how long a record is tried to be delivered (default: 30, or producer.delivery.timeout.ms)",
+        help="seconds to try to deliver a record (default: 30, or producer.delivery.timeout.ms)",
     )
     add_serde_options(parser)
     add_settings_options(parser)
@@ -104,7 +106,7 @@ def add_serde_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{part}-serde",
             metavar="SERDE",
-            help=f"the serde of {part}s: string, long, json, or the import path of one (default: the topology's)",
+            help=f"serde of {part}s: string, long, json, or the import path of a serde (default: the topology's)",
         )
 
 
@@ -114,12 +116,14 @@ def format_and_target(arguments: argparse.Namespace) -> tuple[Target, TopicForma
     :raises CannotRun: if no topic was named, or two.
     """
     if arguments.other_topic is not None and arguments.topology is not None:
-        raise CannotRun(f"--topic {arguments.other_topic} is for use without an application: leave one of them out")
+        raise CannotRun(f"--topic {arguments.other_topic} works only without an application: remove one of the two")
     topic = arguments.other_topic or arguments.topic
     if topic is None and arguments.topology is not None:
-        raise CannotRun(f"name a topic too; `streams topics {arguments.topology}` shows those of the application")
+        raise CannotRun(
+            f"specify a topic too; `streams topics {arguments.topology}` lists the topics of the application"
+        )
     if topic is None:
-        raise CannotRun("name the application and a topic, such as app.py orders, or only a topic by --topic")
+        raise CannotRun("specify the application and a topic, such as app.py orders, or only a topic by --topic")
     target = target_of(arguments)
     return target, format_of(target, topic, arguments.key_serde, arguments.value_serde)
 
@@ -141,8 +145,8 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     target, form = format_and_target(arguments)
     if form.key_serde is None or form.value_serde is None:
         raise CannotRun(
-            f"topic {form.topic!r} is the application's own: what others write there spoils its state. Write to its"
-            " inputs"
+            f"topic {form.topic!r} is an internal topic of the application: other records there corrupt its state."
+            " Write to an input topic"
         )
     connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
@@ -187,11 +191,11 @@ def _check_one_source(arguments: argparse.Namespace) -> None:
     single = arguments.key is not None or arguments.value is not None
     given = [single, arguments.file is not None, bool(arguments.records)]
     if sum(given) > 1:
-        raise CannotRun("give records in one way: as arguments, by --key and --value, or by --file")
+        raise CannotRun("records must be given in one way only: as arguments, by --key and --value, or by --file")
     if single and arguments.value is None:
         raise CannotRun('--key needs --value; to delete a key, give the record \'{"key": ..., "value": null}\'')
     if not single and (arguments.timestamp is not None or arguments.header):
-        raise CannotRun("--timestamp and --header go with --value; in a JSON object they are fields")
+        raise CannotRun("--timestamp and --header need --value; in a JSON object they are fields")
 
 
 def _is_typed(arguments: argparse.Namespace) -> bool:
@@ -240,16 +244,14 @@ def _record_of(item: Item) -> GivenRecord:
     if isinstance(item, BadRecord):
         raise ValueError(item.reason)
     if isinstance(item, TimeStep):
-        raise ValueError(
-            "it is a step of time, which is for `streams try`: here each record has a timestamp of its own"
-        )
+        raise ValueError("a step of time works only in `streams try`: here each record has its own timestamp")
     return item
 
 
 def _typed() -> Iterator[_Placed]:
     """Yields the records on standard input, one a line: JSON objects, or text as `streams try` reads it."""
     forms = 'VALUE, KEY<tab>VALUE, or {"key": "ann", "value": 3}'
-    lines = standard_input(lambda: say_error(f"type a record a line: {forms}; Ctrl-D ends"))
+    lines = standard_input(lambda: say_error(f"type one record per line: {forms}; Ctrl-D ends the input"))
     reader = LineReader(has_topics=False)
     try:
         for place, text in text_lines("line", lines):
@@ -319,7 +321,8 @@ class _Encoder:
             raise CannotRun(f"{where}: the topic's partitioner fails: {described(error)}") from error
         if found is not None and not all(0 <= one < self.partitions for one in found):
             raise CannotRun(
-                f"{where}: its partitioner chose partitions {sorted(found)}; the topic has {self.partitions}"
+                f"{where}: the topic's partitioner chose partitions {sorted(found)}, but the topic has"
+                f" {self.partitions} partitions"
             )
         return found
 
@@ -370,7 +373,7 @@ class _RecordSender:
             self._notice.answered()
         if error is not None:
             self.failed += 1
-            away = f"no broker at {self._servers} took them within {self._timeout_s:g} s"
+            away = f"no broker at {self._servers} accepted them within {self._timeout_s:g} s"
             self.reasons.setdefault(away if error.name() == AWAY else shown(str(error)))
             return
         partition, offset = message.partition(), message.offset()

@@ -43,28 +43,32 @@ def add_parser(commands: Any, help_text: str) -> None:
         "recommend",
         help_text,
         _EXAMPLES,
-        "Says how many workers, of one thread each, APP needs: it looks twice at how far the group is behind, and asks"
-        " the workers of this machine, or those at --url, how much of their time they are busy. It says how the number"
-        " came about, and changes nothing. Exit status: 1 if no number can be given, else 0.",
+        "Recommends a number of workers for APP, with one thread each. It reads the lag of the group twice, and"
+        " requests from the workers of this machine, or from those at --url, how busy they are. It prints the"
+        " calculation, and changes nothing. Exit status: 1 if it cannot recommend a number, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_worker_options(parser)
     parser.add_argument(
-        "--interval", metavar="TIME", type=_duration_s, default="10s", help="between the looks (default: %(default)s)"
+        "--interval",
+        metavar="TIME",
+        type=_duration_s,
+        default="10s",
+        help="time between the two reads of the lag (default: %(default)s)",
     )
     parser.add_argument(
         "--catch-up",
         metavar="TIME",
         type=_duration_s,
         default="10m",
-        help="the time in which the lag is to be gone (default: %(default)s)",
+        help="time in which the workers catch up (default: %(default)s)",
     )
     parser.add_argument(
         "--busy",
         metavar="PERCENT",
         type=_percent,
         default="70",
-        help="how busy a thread may be; the rest is for peaks and for workers that fail (default: %(default)s)",
+        help="how busy a thread can be; the rest is for peaks and for failed workers (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
@@ -102,7 +106,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     for problem in problems:
         say_error(problem)
     if arguments.url and busy is None:
-        raise CannotRun("no worker at --url says how busy it is")
+        raise CannotRun("no worker at --url reports how busy it is")
     seen = second.since(first, busy)
     found = recommendation(seen, arguments.catch_up, arguments.busy)
     if arguments.json:
@@ -208,16 +212,20 @@ def recommendation(seen: SeenLoad, catch_up_s: float, most_busy: float) -> Recom
         f"lag         {counted(seen.lag, 'record')}",
     ]
     if not seen.threads:
-        return _without(lines, "no worker runs: start one, and ask again when it has processed for a while")
-    busy, source = seen.busy, "as the workers say"
+        return _without(
+            lines, "no worker runs: start one, and run this command again after it has processed for a while"
+        )
+    busy, source = seen.busy, "as reported by the workers"
     if busy is None and seen.lag > LONG_LAG_S * max(rate, arriving):
-        busy, source = 1.0, "taken as all of it, since there was work all the time"
+        busy, source = 1.0, "assumed to be all of it, because there was lag all the time"
     if seen.lag and not seen.processed:
-        return _without(lines, "nothing was processed meanwhile: `streams top` shows why; or give a longer --interval")
+        return _without(
+            lines, "nothing was processed in the interval: `streams top` shows why; or give a longer --interval"
+        )
     if busy is None or busy < IDLE or not rate:
-        how = "how busy it is, no worker says: give --url" if busy is None else "it has hardly anything to do"
+        how = "no worker reports how busy it is: give --url" if busy is None else "the workers are almost idle"
         lines.append(f"busy        {how}")
-        return _rounded(lines, 1 if busy is not None else seen.threads, seen, "there is no lag to speak of")
+        return _rounded(lines, 1 if busy is not None else seen.threads, seen, "the lag is negligible")
     one = rate / seen.threads / busy
     needed = arriving + seen.lag / catch_up_s
     lines += [
@@ -231,7 +239,7 @@ def recommendation(seen: SeenLoad, catch_up_s: float, most_busy: float) -> Recom
 def _rounded(lines: list[str], number: int, seen: SeenLoad, why: str) -> Recommendation:
     workers, limit = max(1, number), ""
     if seen.tasks is not None and workers > seen.tasks:
-        workers, limit = seen.tasks, f", but not more than there are tasks ({seen.tasks})"
+        workers, limit = seen.tasks, f", limited by the number of tasks ({seen.tasks})"
     threads = f"{counted(seen.threads, 'thread')} {'runs' if seen.threads == 1 else 'run'} now"
     lines.append(f"workers     {workers} of one thread each: {why}{limit}; {threads}")
     return Recommendation(workers, tuple(lines))

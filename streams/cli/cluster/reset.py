@@ -50,13 +50,13 @@ def add_parser(commands: Any, help_text: str) -> None:
         "reset",
         help_text,
         _EXAMPLES,
-        "Sets the committed offsets of the input topics, deletes the internal topics of the application and"
-        " its local state on this machine, so that it begins anew. It shows what it will do, and asks before it"
-        " does it. Stop all workers first. Exit status: 1 if it is refused or fails, else 0.",
+        "Sets the committed offsets of the input topics, and deletes the internal topics of the application and its"
+        " local state on this machine, so the application starts again. It prints the changes, and asks before it"
+        " makes them. Stop all workers first. Exit status: 1 if it is rejected or fails, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     _add_point_options(parser)
-    topics = parser.add_argument_group("topics", "those of the topology, if none are named")
+    topics = parser.add_argument_group("topics", "if none are given, those of the topology")
     topics.add_argument("--input-topics", metavar="TOPIC,...", type=_names, help="only these inputs")
     topics.add_argument(
         "--intermediate-topics",
@@ -65,8 +65,8 @@ def add_parser(commands: Any, help_text: str) -> None:
         help="topics that APP writes and reads; set to the end",
     )
     topics.add_argument("--internal-topics", metavar="TOPIC,...", type=_names, help="delete only these internal topics")
-    parser.add_argument("--dry-run", action="store_true", help="show what would happen, and change nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument(
         "--force", action="store_true", help="remove members that are still in the group, such as dead ones"
     )
@@ -74,7 +74,7 @@ def add_parser(commands: Any, help_text: str) -> None:
     state.add_argument(
         "--offsets-only",
         action="store_true",
-        help="set committed offsets and change nothing else, where they were lost; repartition topics may be named too",
+        help="only set committed offsets, for example after they were lost; repartition topics can be given too",
     )
     state.add_argument("--keep-state", action="store_true", help="keep the local state on this machine")
     state.add_argument("--state-only", action="store_true", help="only delete the local state on this machine")
@@ -84,13 +84,15 @@ def add_parser(commands: Any, help_text: str) -> None:
 
 
 def _add_point_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where the inputs are read from")
+    group = parser.add_argument_group("the offsets from which the inputs are read")
     to = group.add_mutually_exclusive_group()
     to.add_argument("--to-earliest", action="store_true", help="the beginning (default)")
     to.add_argument("--to-latest", action="store_true", help="the end")
-    to.add_argument("--to-offset", metavar="N", type=int, help="this offset in each partition")
-    to.add_argument("--to-datetime", metavar="TIME", help="the first record from this time on, ISO 8601")
-    to.add_argument("--by-duration", metavar="DURATION", help="the first record that is not older, such as 2h or P1D")
+    to.add_argument("--to-offset", metavar="N", type=int, help="this offset of each partition")
+    to.add_argument("--to-datetime", metavar="TIME", help="the first record at or after this time, ISO 8601")
+    to.add_argument(
+        "--by-duration", metavar="DURATION", help="the first record that is at most this old, such as 2h or P1D"
+    )
     to.add_argument("--shift-by", metavar="N", type=int, help="this many records forward, or back if negative")
     to.add_argument(
         "--from-file", metavar="FILE", type=Path, help="a file with lines topic,partition,offset[,metadata]"
@@ -116,7 +118,7 @@ def run(
     to = _point(arguments, clock)
     target = target_of(arguments)
     if not target.has_id:
-        raise CannotRun("name the application, such as app.py, or its id by --application-id")
+        raise CannotRun("specify the application, such as app.py, or its id by --application-id")
     if arguments.state_only:
         state, tasks = _local_state(target)
         nothing = reset_plan.ResetTopics(inputs=(), intermediate=(), deleted=())
@@ -148,7 +150,9 @@ def _point(arguments: argparse.Namespace, clock: Clock) -> Start:
             return Start("end")
         if arguments.to_offset is not None:
             if arguments.to_offset < 0:
-                raise ValueError(f"{arguments.to_offset} is no offset: --shift-by goes back from where the group is")
+                raise ValueError(
+                    f"{arguments.to_offset} is not an offset: use --shift-by to move back from the committed offsets"
+                )
             return Start("offset", arguments.to_offset)
         if arguments.to_datetime is not None:
             return Start("time", time_ms(arguments.to_datetime))
@@ -258,8 +262,8 @@ class _Session:
         if members:
             names = ", ".join(sorted(members)[:3])
             raise StreamsError(
-                f"nothing was changed: members have joined group {self.group!r} meanwhile ({names}): stop these workers"
-                " first"
+                f"nothing was changed: members have joined group {self.group!r} in the meantime ({names}): stop these"
+                " workers first"
             )
 
     def _delete_topics(self, names: Collection[str]) -> None:
@@ -268,12 +272,12 @@ class _Session:
         partitions = partitions_of(names, self.admin.topics())
         self.admin.delete_topics(names)
         self._until(
-            f"topics are not deleted yet: {', '.join(names)}. See why in the broker's log, then reset again",
+            f"topics are not deleted yet: {', '.join(names)}. Check the broker's log for the cause, then reset again",
             lambda: not self.admin.topics().keys() & set(names),
         )
         # A worker that starts before the broker has forgotten them would find offsets of the former topics.
         self._until(
-            "the broker keeps committed offsets of deleted topics: reset again",
+            "the broker still has committed offsets of deleted topics: reset again",
             lambda: not self.admin.group_offsets(self.group, partitions),
         )
         say(f"deleted {counted(len(names), 'internal topic')}")
@@ -306,15 +310,15 @@ class _Session:
             self.consumer.commit(wanted)
         except TaskMigratedError as error:
             raise StreamsError(
-                f"the offsets of group {self.group!r} were not set, since a worker has joined it: stop all workers,"
+                f"the offsets of group {self.group!r} were not set because a worker has joined it: stop all workers,"
                 " then reset again"
             ) from error
         found = self.consumer.committed(list(wanted))
         for place, one in wanted.items():
             if found.get(place) != one:
                 raise StreamsError(
-                    f"the committed offset of {place} is {_offset_of(found, place)} and not {one.offset}: another"
-                    " process has changed it. Stop all workers, then reset again"
+                    f"the committed offset of {place} is {_offset_of(found, place)}, not {one.offset}: another process"
+                    " has changed it. Stop all workers, then reset again"
                 )
         say(f"set the offsets of {counted(len(wanted), 'partition')}")
 
@@ -359,13 +363,13 @@ def _show(target: Target, plan: reset_plan.ResetPlan, members: int | None) -> No
         _indented([", ".join(plan.tasks)])
     say()
     if topics.intermediate:
-        say(f"note: {', '.join(topics.intermediate)} is written and read by the application: it is read from the end")
+        say(f"note: the application writes and reads {', '.join(topics.intermediate)}: it is read from the end")
     if topics.missing:
-        say(f"note: inputs that do not exist: {', '.join(topics.missing)}")
+        say(f"note: these inputs do not exist: {', '.join(topics.missing)}")
     if topics.left:
         say(
-            f"note: not of this topology, and left alone: {', '.join(topics.left)}; --internal-topics deletes those"
-            " that it names"
+            f"note: not in this topology, and not deleted: {', '.join(topics.left)}; use --internal-topics to delete"
+            " them"
         )
 
 
@@ -379,7 +383,7 @@ def _agreed(
 ) -> bool:
     """Returns whether the plan is to be carried out; says so if not."""
     if plan.is_empty:
-        say("there is nothing to reset")
+        say("nothing to reset")
         return False
     if arguments.dry_run:
         say("nothing was changed (--dry-run)")
@@ -388,7 +392,7 @@ def _agreed(
         return True
     if ask is None:
         if not sys.stdin.isatty():
-            raise CannotRun("nothing was changed: --yes is needed where there is no terminal to ask on")
+            raise CannotRun("nothing was changed: without a terminal for the question, give --yes")
         ask = terminal.ask
     if ask(f"reset application {target.config.application_id!r}?"):
         return True

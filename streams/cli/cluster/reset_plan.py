@@ -94,18 +94,18 @@ def reset_topics(
         if target.topology is not None and name not in read and name not in own_inputs:
             raise CannotRun(f"the topology does not read topic {name!r}; it reads: {', '.join(read) or 'none'}")
     if target.topology is None and inputs is None:
-        raise CannotRun("name the application, such as app.py, or the topics it reads by --input-topics")
+        raise CannotRun("specify the application, such as app.py, or its input topics by --input-topics")
     middle = set(between if intermediate is None else intermediate)
     first = list(read.keys() - middle if inputs is None else inputs)
     own = {one.name for one in topology if not one.is_external}
     for name in internal or ():
         if name not in looking:
             raise CannotRun(
-                f"--internal-topics {name!r} is no internal topic of {target.config.application_id!r}; there are:"
-                f" {', '.join(sorted(looking)) or 'none'}"
+                f"--internal-topics {name!r} is not an internal topic of {target.config.application_id!r}; its internal"
+                f" topics: {', '.join(sorted(looking)) or 'none'}"
             )
     if offsets_only and internal:
-        raise CannotRun("--internal-topics deletes topics, which --offsets-only does not")
+        raise CannotRun("--internal-topics deletes topics, so it does not work with --offsets-only")
     if offsets_only:
         deleted = looking = set()
     elif internal is not None:
@@ -179,7 +179,7 @@ def offsets_of_file(
             )
         place = TopicPartition(parts[0], int(parts[1]))
         if place not in known:
-            raise CannotRun(f"{path}, line {number}: the application reads no partition {place}")
+            raise CannotRun(f"{path}, line {number}: the application does not read partition {place}")
         found[place] = int(parts[2])
         texts[place] = "".join(parts[3:]) if with_metadata else ""
     begins = consumer.beginning_offsets(found) if found else {}

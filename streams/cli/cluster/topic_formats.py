@@ -162,8 +162,8 @@ class _Finder:
             return self._of_node(topic, extracting[0]) if extracting else self._of_node(topic, SourceNode(name=topic))
         names = [*self._names(), *stores]
         raise CannotRun(
-            f"the topology has no topic {topic!r}{_meant(topic, names)}; it has: {', '.join(names) or 'none'}. For"
-            " another topic give --key-serde and --value-serde"
+            f"the topology does not have topic {topic!r}{_meant(topic, names)}; it has: {', '.join(names) or 'none'}."
+            " For another topic give --key-serde and --value-serde"
         )
 
     def _names(self) -> list[str]:
@@ -192,8 +192,8 @@ class _Finder:
             serde = with_default(named if named is not None else own, default)
             if serde is None or not serde.is_complete:
                 raise CannotRun(
-                    f"{what} has no {part} serde and the application has no default: give {part}_serde= there, set"
-                    f' default.{part}.serde, or name it here by --{part}-serde, for instance "string" or "bytes"'
+                    f"{what} has no {part} serde, and the application has no default: give {part}_serde= there, set"
+                    f' default.{part}.serde, or give it here by --{part}-serde, for instance "string" or "bytes"'
                 )
             found.append(serde.bind(topic, is_key=part == "key"))
         return found[0], found[1]
@@ -237,7 +237,7 @@ class _Finder:
         builder = self._topology.stores[store]
         topic = changelog_name(self._prefix, store)
         if not builder.logging:
-            raise CannotRun(f"store {store!r} has no changelog, since its logging is disabled")
+            raise CannotRun(f"store {store!r} has no changelog because its logging is disabled")
         key, value = (serde.inside() for serde in self._serdes(builder, topic, f"store {store!r}"))
         read_key, read_value = _changelog_readers(builder, key, value, self._headers)
         subscriptions = self._subscription_store(store) if key is Serdes.BYTES and value is Serdes.BYTES else None
@@ -339,7 +339,7 @@ def _subscription_key_reader(read_foreign: Reader, read_left: Reader) -> Reader:
         if data.startswith(UNANSWERED):
             return {"unanswered": int.from_bytes(data[len(UNANSWERED) :], "big")}
         if len(data) < _LENGTH.size:
-            raise ValueError(f"a key of subscriptions has at least 4 bytes, this one has {len(data)}")
+            raise ValueError(f"a key of subscriptions must have at least 4 bytes, got {len(data)}")
         end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         return {"foreign_key": read_foreign(data[_LENGTH.size : end]), "key": read_left(data[end:])}
 

@@ -122,7 +122,7 @@ def _notes(
     notes = {}
     for one in topics:
         if one.name not in existing:
-            notes[one.name] = "missing" if one.is_external else "made at the start"
+            notes[one.name] = "missing" if one.is_external else "created at the start"
         elif one.expected is not None and existing[one.name].partitions != one.expected:
             notes[one.name] = f"needs {one.expected} partitions"
         elif one.name in restored:
@@ -151,10 +151,10 @@ def _policy_problems(topology: Topology, settings: Mapping[str, Any], policies: 
         if "compact" in wanted and "compact" not in policy:
             why = "rows that Kafka deletes there are missing after a restore"
         elif "compact" not in wanted and "compact" in policy:
-            why = "records that have the key of a later one are lost"
+            why = "records with the key of a later record are lost"
         else:
             continue
-        problems.append(f"{topic.role} topic {name!r} has cleanup.policy={policy}, needs {wanted}: {why}")
+        problems.append(f"{topic.role} topic {name!r} has cleanup.policy={policy}, but needs {wanted}: {why}")
     return problems
 
 
@@ -171,7 +171,7 @@ def _unlisted(topology: Topology, settings: Mapping[str, Any], counts: Mapping[s
             names = ", ".join(found) or "no topic yet"
             remarks.append(f"source {node.name!r} reads all topics that match {repr_of(node.pattern.pattern)}: {names}")
         elif isinstance(node, SinkNode) and node.topic is None and not node.declared_topics:
-            remarks.append(f"sink {node.name!r} chooses a topic for each record: these are not listed")
+            remarks.append(f"sink {node.name!r} chooses a topic for each record: its topics are not listed")
     return remarks
 
 
@@ -265,7 +265,7 @@ def _counts(
             has = ", ".join(f"{name!r} has {existing[name]}" for name in sorted(group) if name in existing)
             raise TopologyError(
                 f"topics that are joined or grouped together need the same number of partitions: {has}. Repartition one"
-                " side, or give the topics the same number"
+                " side, or create the topics with the same number"
             )
         counts.update((name, count) for name in group if name in counts for count in known)
     return counts
@@ -300,9 +300,9 @@ def add_parser(commands: Any, help_text: str) -> None:
         "topics",
         help_text,
         _EXAMPLES,
-        "Lists the topics that the topology of APP reads and writes, and those that the application makes"
-        " for itself: which exist, with how many partitions, and what is missing or wrong. --create makes the missing"
-        " ones; it never changes or deletes one. Exit status: 1 if a topic is missing or wrong, else 0.",
+        "Lists the topics that the topology of APP reads and writes, and its internal topics: whether they exist,"
+        " their partitions, and what is missing or wrong. --create creates the missing topics that APP reads and"
+        " writes; it never changes or deletes a topic. Exit status: 1 if a topic is missing or wrong, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument("--create", action="store_true", help="create the missing topics that APP reads and writes")
@@ -318,7 +318,7 @@ def add_creation_options(parser: Any) -> None:
         "--partitions",
         type=positive,
         metavar="N",
-        help="partitions of created topics (default: as many as the topics that they are joined with, else the"
+        help="partitions of created topics (default: that of the topics that they are joined with, otherwise the"
         " brokers' num.partitions)",
     )
     parser.add_argument(
@@ -336,7 +336,7 @@ def positive(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 1, got {text}")
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return number
 
 
@@ -346,7 +346,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     :param clients: makes the Kafka clients; librdkafka's if not given.
     """
     if not arguments.create and (arguments.partitions or arguments.replication_factor):
-        raise CannotRun("--partitions and --replication-factor say how --create makes topics: give that too")
+        raise CannotRun("--partitions and --replication-factor need --create")
     target = target_of(arguments)
     target.known_topology()
     made = []
@@ -395,7 +395,7 @@ def _words(target: Target, found: FoundTopics) -> list[str]:
     if found.problems:
         lines += ["", *(f"problem: {one}" for one in found.problems)]
     if found.missing:
-        lines.append(f"create what is missing: streams topics {target.app} --create")
+        lines.append(f"to create the missing topics: streams topics {target.app} --create")
     return lines
 
 

@@ -36,7 +36,7 @@ Offsets = Mapping[TopicPartition, "OffsetAndMetadata"]
 def upgrade(arguments: argparse.Namespace, target: Target, clients: KafkaClients | None) -> int:
     """Replaces the group of an application; returns the exit status."""
     if not target.has_id:
-        raise CannotRun(f"{UPGRADE} needs an application: name APP, or --application-id")
+        raise CannotRun(f"{UPGRADE} needs an application: give APP, or --application-id")
     name = target.config.application_id
     connection = ClusterConnection(target.config, clients, read_only=arguments.dry_run)
     with (
@@ -69,10 +69,10 @@ class _Upgrade:
         kept = self._keeper.committed(self._places)
         has_topology = group.protocol == "streams"
         if not kept and not has_topology:
-            say(f"group {self._name!r} is none of the streams protocol: it has no topology, and nothing was changed")
+            say(f"group {self._name!r} does not use the streams protocol, so it has no topology: nothing was changed")
             return CLEAN
         if kept:
-            say(f"an {UPGRADE} of group {self._name!r} was interrupted, and is continued")
+            say(f"continuing an interrupted {UPGRADE} of group {self._name!r}")
             self._check_kept(kept, now)
         offsets = kept or now
         self._show(offsets)
@@ -87,7 +87,7 @@ class _Upgrade:
         if offsets:
             self._restore(offsets)
         self._admin.delete_group(upgrade_group(self._name))
-        say(f"done: the next worker that starts gives the group its topology; the offsets are in {self._file}, too")
+        say(f"done: the next worker that starts sets the topology of the group; {self._file} also has the offsets")
         return CLEAN
 
     def _refuse_members(self, group: GroupInfo) -> None:
@@ -110,15 +110,15 @@ class _Upgrade:
             self._write(kept)
         was = kept[place].offset if place in kept else "none"
         raise StreamsError(
-            f"workers of group {self._name!r} have run since its offsets were kept in group {keeper!r}: the committed"
-            f" offset of {place} is {now[place].offset}, and {was} was kept. To set the kept offsets, run `streams"
-            f" reset APP --offsets-only --from-file {self._file}`; to keep those of now, delete the group {keeper!r}"
-            f" (kafka-consumer-groups --delete --group {keeper}). Then call {UPGRADE} again"
+            f"workers of group {self._name!r} have run since its offsets were saved in group {keeper!r}: the committed"
+            f" offset of {place} is {now[place].offset}, and {was} was saved. To set the saved offsets, run `streams"
+            f" reset APP --offsets-only --from-file {self._file}`; to keep the current offsets, delete the group"
+            f" {keeper!r} (kafka-consumer-groups --delete --group {keeper}). Then run {UPGRADE} again"
         )
 
     def _show(self, offsets: Offsets) -> None:
         partitions = counted(len(offsets), "partition")
-        say(f"group {self._name} keeps its offsets of {partitions}, and gets another topology")
+        say(f"group {self._name} keeps its offsets of {partitions}, and loses its topology")
         table(
             ("TOPIC", "PARTITION", "OFFSET"),
             ((p.topic, str(p.partition), str(offsets[p].offset)) for p in sorted(offsets)),
@@ -132,7 +132,7 @@ class _Upgrade:
         if self._arguments.yes:
             return True
         if not sys.stdin.isatty():
-            raise CannotRun("nothing was changed: --yes is needed where there is no terminal to ask on")
+            raise CannotRun("nothing was changed: without a terminal for the question, give --yes")
         if ask(f"replace group {self._name!r}?"):
             return True
         say("nothing was changed")
@@ -162,7 +162,7 @@ class _Upgrade:
             self._compare(self._own, offsets)
         except StreamsError as error:
             raise StreamsError(
-                f"group {self._name!r} was deleted, and its offsets are not committed again ({error.message}): call"
+                f"group {self._name!r} was deleted, and its offsets are not committed again yet ({error.message}): run"
                 f" {UPGRADE} again before a worker starts. Until then group {upgrade_group(self._name)!r} and"
                 f" {self._file} have them"
             ) from error
@@ -171,6 +171,6 @@ class _Upgrade:
         found = consumer.committed(self._places)
         if {place: found.get(place) for place in offsets} != dict(offsets):
             raise StreamsError(
-                f"{len(found)} partitions have offsets now, which are not all those that were committed: another"
-                f" process has changed them. Stop it, and call {UPGRADE} again; the offsets are in {self._file}"
+                f"{len(found)} partitions have offsets now, fewer than were committed: another process has changed"
+                f" them. Stop it, and run {UPGRADE} again; the offsets are in {self._file}"
             )

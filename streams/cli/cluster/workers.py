@@ -38,7 +38,7 @@ Look = Callable[[], Seen]
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that name workers on other machines."""
     parser.add_argument("--url", action="append", default=[], metavar="URL", help="a worker's HTTP port; repeatable")
-    parser.add_argument("--token-file", metavar="FILE", help="the file with the bearer token of the HTTP ports")
+    parser.add_argument("--token-file", metavar="FILE", help="file with the bearer token of the HTTP ports")
 
 
 def token_of(file: str | None) -> str | None:
@@ -78,15 +78,15 @@ def over_http(urls: Sequence[str], token: str | None) -> Look:
             except HTTPError as error:
                 problems.append(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}")
             except (OSError, ValueError) as error:
-                problems.append(f"{url} cannot be asked: {plain_str(getattr(error, 'reason', error))}")
+                problems.append(f"{url} cannot be reached: {plain_str(getattr(error, 'reason', error))}")
         return parsed(answers, problems)
 
     return look
 
 
 _REASONS = {
-    401: "it asks for a token; give --token-file",
-    403: "it refuses the token of --token-file",
+    401: "it requires a token; give --token-file",
+    403: "it rejects the token of --token-file",
     404: "this is not the HTTP port of a worker",
 }
 
@@ -96,7 +96,7 @@ def _get(url: str, token: str | None) -> bytes:
     from urllib.request import Request, urlopen
 
     if not url.startswith(("http://", "https://")):
-        raise ValueError("an address begins with http:// or https://")
+        raise ValueError("an address must start with http:// or https://")
     request = Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
     context = ssl.create_default_context() if url.startswith("https") else None
     with urlopen(request, timeout=ANSWER_S, context=context) as response:
@@ -123,11 +123,11 @@ def parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
         if isinstance(found, dict):
             several.append((origin, found.get("workers", [found])))  # a supervisor has several
         else:
-            problems.append(f"{origin} is not the HTTP port of a worker: its answer is no state")
+            problems.append(f"{origin} is not the HTTP port of a worker: its response is not a status")
     workers: list[WorkerStatus] = []
     for origin, states in several:
         problems += [
-            f"{origin}: worker {number} does not answer" for number, state in enumerate(states) if state is None
+            f"{origin}: worker {number} does not respond" for number, state in enumerate(states) if state is None
         ]
         try:
             workers += [one(state) for state in states if state is not None]

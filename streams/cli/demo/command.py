@@ -16,11 +16,11 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="take a tour of small applications, without Kafka",
         description="Shows a count, a window, a join, and a crash in the middle of all three with the exact result"
-        " after it. Press a key for the next one; in a pipe nothing waits. It takes about a minute, and leaves nothing"
-        " behind. Exit status: 0 if the result after the crash is exact, else 1. With --http, an application runs until"
-        " Ctrl-C, and a browser shows what it does.",
+        " after it. Press a key for the next one; in a pipe it does not wait. It takes about a minute, and leaves no"
+        " files. Exit status: 0 if the result after the crash is exact, otherwise 1. With --http, an"
+        " application runs until Ctrl-C, and a browser shows its topology.",
     )
-    parser.add_argument("--fast", action="store_true", help="wait for no key")
+    parser.add_argument("--fast", action="store_true", help="do not wait for a key")
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",

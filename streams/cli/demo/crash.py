@@ -142,8 +142,8 @@ class Crash:
         half = ORDERS // 2
         process = self._start()
         self._say(
-            f"It runs in a process of its own (pid {process.pid}), exactly-once, with its state on disk.\n"
-            f"{ORDERS} orders of {CUSTOMERS} customers come in."
+            f"It runs in its own process (pid {process.pid}), exactly-once, with its state on disk.\n{ORDERS} orders of"
+            f" {CUSTOMERS} customers arrive."
         )
         for number in range(CUSTOMERS):
             self._send("customers", f"c{number:02}", Serdes.STRING.serialize(name_of(f"c{number:02}")), FIRST_MS - 1)
@@ -155,9 +155,9 @@ class Crash:
         process.wait()
         self._say(f"Killed, as by kill -9, when {self._committed('orders')} orders were committed.")
         databases = sum(1 for _ in self._state.rglob("CURRENT"))
-        self._say(f"Its process is gone; {databases} databases (RocksDB) and the topics are left.")
+        self._say(f"Its process has ended; {databases} databases (RocksDB) and the topics remain.")
         process = self._start()
-        self._say(f"Another process (pid {process.pid}) goes on with the databases, from the last commit.")
+        self._say(f"Another process (pid {process.pid}) continues with the databases, from the last commit.")
         self._wait(process, lambda: self._committed("orders") == ORDERS)
         process.terminate()
         process.wait(DEADLINE_S)
@@ -169,7 +169,7 @@ class Crash:
         units = {
             "orders-by-customer": "counts",
             "cents-by-minute": "sums of a customer and a minute",
-            "bills": "bills, each once",
+            "bills": "bills, each exactly once",
         }
         exact = True
         for topic, unit in units.items():
@@ -208,7 +208,7 @@ class Crash:
         while not reached():
             ended = process.poll()
             if ended is not None or self._clock.monotonic() > deadline_s:
-                what = "did not go on in time" if ended is None else f"has ended with status {ended}"
+                what = "did not continue in time" if ended is None else f"has ended with status {ended}"
                 log = (self._directory / "log").read_text(errors="replace").strip().splitlines()
                 raise StreamsError(f"the process of the tour {what}: {log[-1] if log else 'it has logged nothing'}")
             self._clock.wait(_NAP_S)

@@ -61,11 +61,10 @@ def show(address: str) -> int:
         except Stopped:
             return CLEAN
         say_lines(
-            "The shop of the tour runs, on a Kafka in this process. Its topology moves in a browser:\n\n"
-            f"  {application.status().endpoint}/\n\n"
-            "Rates are on the arrows. One order in 40 is too late for its window, and one in 25 is from a customer\n"
-            "without a name: click a red mark, a store or a topic to see more.\n"
-            f"Ctrl-C ends it; it ends by itself after {MINUTES} minutes."
+            "The shop of the tour runs, on a Kafka in this process. A browser shows its topology live:\n\n"
+            f"  {application.status().endpoint}/\n\nRates are on the arrows. One order in 40 is too late for its"
+            " window, and one in 25 is from a customer\nwithout a name: click a red mark, a store or a topic to see"
+            f" more.\nCtrl-C ends it; it ends automatically after {MINUTES} minutes."
         )
         sys.stdout.flush()
         clock = SystemClock()

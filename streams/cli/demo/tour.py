@@ -42,23 +42,23 @@ STOPS = (
     Stop(
         "A count",
         "streams.cli.demo.counting",
-        "Each line that comes to topic lines changes counts, which go to topic counts-by-word:",
+        "Each line in topic lines changes counts, which are written to topic counts-by-word:",
         ("to be or not to be", "be quick"),
-        "The counts are in a store. The words went through a topic of the application's own on their way, so that all"
-        "\nof a word are counted at one place, also where many processes share the work.",
+        "The counts are in a store. The words went through an internal topic of the application, so one task counts"
+        "\nall occurrences of a word, even if many processes share the work.",
     ),
     Stop(
         "A window",
         "streams.cli.demo.windows",
-        "A count of a minute is sent on once, when the minute is over by the times of the records. Visits have a page"
-        "\nas key and a visitor as value, and @+40s lets 40 seconds pass:",
+        "The count of a minute is emitted once, when the minute has ended by the times of the records. Visits have"
+        "\na page as key and a visitor as value, and @+40s lets 40 seconds pass:",
         ("home\tann", "@+40s", "home\tbob", "@+30s", "help\tcid"),
         "The visit at 12:01:10 has shown that the first minute is over.",
     ),
     Stop(
         "A join",
         "streams.cli.demo.joins",
-        "A table has the latest value of each key. An order is joined with the row that its customer has then:",
+        "A table has the latest value of each key. An order is joined with the current row of its customer:",
         (
             "customers\tann\tAnn Lee",
             "orders\tann\ttea",
@@ -66,7 +66,7 @@ STOPS = (
             "orders\tann\tcake",
             "orders\tbob\tjam",
         ),
-        "Bob is no customer yet: an inner join leaves his order out.",
+        "Bob is not a customer yet: an inner join drops his order.",
     ),
 )
 
@@ -89,7 +89,7 @@ class Tour:
 
     def show(self) -> int:
         """Shows all of them; returns the exit status."""
-        self._say("A tour of small applications, without Kafka. On one they run as they are.")
+        self._say("A tour of small applications, without Kafka. They run on Kafka unchanged.")
         number = 0
         for number, stop in enumerate(STOPS, 1):
             self._title(number, stop.title)

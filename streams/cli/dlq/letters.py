@@ -133,20 +133,24 @@ class LetterFilter:
 def add_letter_options(parser: argparse.ArgumentParser) -> None:
     """Adds APP and the options that say which letters a command is about."""
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
-    group = parser.add_argument_group("which dead letters", "all of these must hold")
-    group.add_argument("--topic", metavar="TOPIC", help="those that came from this topic")
-    group.add_argument("--error", metavar="TEXT", help="those with this class of error, or this in the error's text")
-    group.add_argument("--node", metavar="NODE", help="those of this node of the topology")
-    group.add_argument("--since", metavar="TIME", help="those from this time on, ISO 8601 or ms since 1970")
-    group.add_argument("--until", metavar="TIME", help="those before this time")
-    group.add_argument("--partition", metavar="N", type=int, help="those in this partition of the dead letters")
-    group.add_argument("--offset", metavar="N", type=int, help="the one at this offset; needs --partition")
+    group = parser.add_argument_group("filters", "a dead letter must match all of these")
+    group.add_argument("--topic", metavar="TOPIC", help="dead letters from this topic")
+    group.add_argument(
+        "--error", metavar="TEXT", help="dead letters with this class of error, or with this in the text of the error"
+    )
+    group.add_argument("--node", metavar="NODE", help="dead letters of this node of the topology")
+    group.add_argument("--since", metavar="TIME", help="dead letters at or after this time, ISO 8601 or ms since 1970")
+    group.add_argument("--until", metavar="TIME", help="dead letters before this time")
+    group.add_argument(
+        "--partition", metavar="N", type=int, help="dead letters in this partition of the dead-letter topic"
+    )
+    group.add_argument("--offset", metavar="N", type=int, help="the dead letter at this offset; needs --partition")
     add_queue_options(parser)
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
     """Adds the option that names the topic of dead letters, and those of settings."""
-    parser.add_argument("--queue", metavar="TOPIC", help=f"the topic of dead letters (default: {DEAD_LETTERS})")
+    parser.add_argument("--queue", metavar="TOPIC", help=f"the dead-letter topic (default: {DEAD_LETTERS})")
     add_settings_options(parser)
 
 
@@ -286,7 +290,7 @@ class LetterQueue:
         target = target_of(arguments)
         topic = arguments.queue or dead_letter_topic(target.settings)
         if topic is None:
-            raise CannotRun(f"the settings of {target.app} have no {DEAD_LETTERS}: name the topic by --queue")
+            raise CannotRun(f"the settings of {target.app} do not have {DEAD_LETTERS}: give the topic by --queue")
         connection = ClusterConnection(target.config, clients, read_only=read_only)
         with connection.admin() as admin:
             existing = admin.topics()
@@ -321,8 +325,8 @@ class LetterQueue:
             }
         except ValueError as error:
             raise StreamsError(
-                f"group {self.group!r} does not say what was replayed: {error} is not of this command. Delete its"
-                " offsets if nothing was"
+                f"group {self.group!r} does not record what was replayed: {error} was not written by this command."
+                " Delete its offsets if nothing was replayed"
             ) from error
 
     @property
@@ -339,7 +343,8 @@ class LetterQueue:
                 found = former.committed(sorted(partitions))
         except AuthorizationError:  # This user has not replayed by that version then.
             say_error(
-                f"group {self._former_group!r} may not be read, so what a former version has replayed is not known"
+                f"group {self._former_group!r} may not be read, so the letters that a former version has replayed are"
+                " unknown"
             )
             return {}
         if not found:

@@ -41,9 +41,9 @@ def add_parser(commands: Any) -> None:
         "list",
         "list dead letters by their cause",
         "\nexamples:\n  streams dlq list app.py\n  streams dlq list app.py --topic orders --since 2026-01-31 --json\n",
-        "Lists dead letters by their cause: the class of the error, its text without what is quoted in it and without"
-        " numbers, the topic that the record came from, and the node that failed. COUNT is how many there are, LEFT how"
-        " many of them were not sent again, AT and TEXT are of the last one.",
+        "Lists dead letters by their cause: the class of the error, its text without quoted parts and numbers, the"
+        " topic of the record, and the node that failed. COUNT is the number of dead letters, LEFT the number not"
+        " replayed yet; AT and TEXT are of the last one.",
     )
     letters.add_letter_options(listing)
     listing.add_argument("--json", action="store_true", help="print one JSON object")
@@ -53,11 +53,13 @@ def add_parser(commands: Any) -> None:
         "show",
         "show one dead letter",
         "\nexamples:\n  streams dlq show app.py 0:17\n  streams dlq show app.py 0:17 --json | jq -r .stacktrace\n",
-        "Shows one dead letter: where it came from, what failed, and its key, value and headers, read by the serdes"
-        " that the topology has for the topic that it came from.",
+        "Shows one dead letter: its source, the error, and its key, value and headers, read by the serdes that the"
+        " topology has for its source topic.",
     )
     show.add_argument("topology", metavar="APP", help=APP_HELP)
-    show.add_argument("place", metavar="PARTITION:OFFSET", help="where it is, as `streams dlq list` prints it")
+    show.add_argument(
+        "place", metavar="PARTITION:OFFSET", help="partition:offset of the dead letter, as `streams dlq list` prints it"
+    )
     show.add_argument("--json", action="store_true", help="print one JSON object")
     letters.add_queue_options(show)
     show.set_defaults(command=changes_nothing(run_show))
@@ -111,7 +113,7 @@ def run_list(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     if arguments.json:
         say(json_text({"topic": queue.topic, "causes": [_cause_as_json(one) for one in listed]}))
     elif not table(_HEADINGS, map(_row, listed)):
-        say(f"topic {queue.topic!r} has no such dead letters")
+        say(f"topic {queue.topic!r} has no matching dead letters")
     return CLEAN
 
 
@@ -146,7 +148,9 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     """Prints a letter; returns the exit status."""
     place = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", arguments.place)
     if place is None:
-        raise CannotRun(f"{arguments.place!r} is no place: give partition and offset, such as 0:17")
+        raise CannotRun(
+            f"{arguments.place!r} is not the position of a dead letter: give partition and offset, such as 0:17"
+        )
     queue = letters.LetterQueue.of(arguments, clients)
     letter = _letter_at(queue, TopicPartition(queue.topic, int(place[1])), int(place[2]))
     read_key, read_value = _readers(queue, letter)
@@ -170,7 +174,7 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     lines = {
         "dead letter": f"{queue.topic}, partition {letter.partition}, offset {letter.offset}",
         "time": str(fields["timestamp"]),
-        "from": known if letter.topic else "not known: no record was being read",
+        "from": known if letter.topic else "unknown: no record was being read",
         "node": letter.node or "not known",
         "error": f"{letter.exception or 'not known'}: {letter.message}",
         "replayed": counted(letter.replays, "time"),

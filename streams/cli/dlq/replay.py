@@ -43,27 +43,28 @@ def add_parser(commands: Any) -> None:
     parser = add_with_examples(
         commands,
         "replay",
-        "send dead letters back to where they came from",
+        "send dead letters back to their source topics",
         _EXAMPLES,
         "Sends dead letters back to the topic and partition that they came from, with their key, value, headers and"
-        " timestamp. What was sent is remembered in the same transaction, by the group <application.id>~dlq-replay, so"
-        " that the command sends no letter twice. It ends where the dead letters ended when it began. Exit status: 1 if"
-        " one that was asked for cannot be sent, else 0.",
+        " timestamp. The same transaction stores what was sent in the group <application.id>~dlq-replay, so the"
+        " command never sends a letter twice. It ends at the end of the dead letters when it started. Exit status: 1"
+        " if a matching dead letter cannot be sent, otherwise 0.",
     )
     letters.add_letter_options(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what would be sent, and send nothing")
-    parser.add_argument("--rate", metavar="N", type=_rate, default=math.inf, help="send at most N records a second")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
+    parser.add_argument("--rate", metavar="N", type=_rate, default=math.inf, help="send at most N records per second")
     parser.add_argument(
         "--max-replays",
         metavar="N",
         type=_count,
         default=3,
-        help="leave records that were sent so often and died again (default: %(default)s)",
+        help="skip records that have failed again after this many replays (default: %(default)s)",
     )
     parser.add_argument(
         "--first",
         action="store_true",
-        help="nothing was replayed before: also send letters that are so old that it could be forgotten",
+        help="state that nothing was replayed before: also send letters that are so old that the brokers could have"
+        " deleted the record of it",
     )
     parser.set_defaults(command=changes_nothing(run, dry_run))
 
@@ -128,13 +129,13 @@ class _Limits:
     def reason_against(self, letter: letters.DeadLetter) -> str | None:
         """Returns why a letter cannot be sent; ``None`` if it can."""
         if not letter.topic or letter.source_partition < 0:
-            return "no header says where they came from"
+            return "no header has their source"
         if letter.topic not in self.inputs:
-            return f"the application does not read {repr_of(letter.topic)}, where they came from"
+            return f"the application does not read their source topic {repr_of(letter.topic)}"
         if letter.source_partition >= self.inputs[letter.topic]:
-            return f"topic {letter.topic!r} has no partition {letter.source_partition} any more"
+            return f"topic {letter.topic!r} no longer has partition {letter.source_partition}"
         if letter.replays >= self.max_replays:
-            return f"they died again after {counted(self.max_replays, 'replay')} (--max-replays)"
+            return f"they failed again after {counted(self.max_replays, 'replay')} (--max-replays)"
         return None
 
 
@@ -182,8 +183,8 @@ def _check_remembered(
     """Refuses letters of which it is not known whether they were sent already."""
     if plan.chosen and plan.oldest_unknown_ms < clock.time_ms() - FORGOTTEN_MS and not arguments.first:
         raise CannotRun(
-            "nothing was sent: no replay is remembered, and some of the dead letters are older than 7 days, after which"
-            " brokers forget. Give --first if none was ever replayed, or else set where to begin, by"
+            "nothing was sent: no replay is stored, and some of the dead letters are older than 7 days, after which"
+            " brokers delete stored replays. Give --first if none was ever replayed, otherwise set the start by"
             f" kafka-consumer-groups --reset-offsets --group {queue.group}"
         )
 
@@ -251,7 +252,7 @@ class _Replay:
                 }
             except ValueError as error:
                 raise CannotRun(
-                    f"what was replayed lies in too many pieces to be remembered ({error}): replay more of the dead"
+                    f"the replayed dead letters form too many separate ranges to store ({error}): replay the dead"
                     " letters between them first"
                 ) from error
             self._producer.send_offsets(offsets, self._consumer.group_metadata())
@@ -267,7 +268,7 @@ class _Replay:
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None:
-                self._refused.append(f"that at {place}, to {topic}: {shown(str(error))}")
+                self._refused.append(f"the one at {place}, to {topic}: {shown(str(error))}")
 
         while True:
             try:

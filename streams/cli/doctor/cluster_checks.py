@@ -112,23 +112,23 @@ def right_findings(
         if topic in rights.hidden:
             place = f"it, or on topics with the prefix {prefix!r}" if topic in to_be_made else "it"
             words = " and ".join(sorted(operations))
-            findings.append(fail(what, f"topic {topic!r} may not be seen: allow {words} on {place}"))
+            findings.append(fail(what, f"topic {topic!r} cannot be described: allow {words} on {place}"))
         elif topic not in rights.topics:
             continue
         elif found is None:
             findings.append(warn(what, f"the broker does not report the rights on topic {topic!r}"))
         elif lacking := sorted(operations - found):
             words = " and ".join(lacking)
-            findings.append(fail(what, f"topic {topic!r} may not be used as needed: allow {words} on it"))
+            findings.append(fail(what, f"the rights on topic {topic!r} are not sufficient: allow {words} on it"))
         else:
             usable += 1
     if rights.refused:
         names = ", ".join(sorted(rights.refused))
         hint = f"allow CREATE on topics with the prefix {prefix!r}, or on the cluster"
-        findings.append(fail(what, f"topics may not be created: {hint}: {names}"))
+        findings.append(fail(what, f"the right to create topics is missing: {hint}: {names}"))
     if not findings:
-        made = f"; those to be created ({len(to_be_made)}) may be created" if to_be_made else ""
-        findings.append(ok(what, f"{usable} topics may be used as needed{made}"))
+        made = f"; the missing topics ({len(to_be_made)}) can be created" if to_be_made else ""
+        findings.append(ok(what, f"the rights on {usable} topics are sufficient{made}"))
     return findings
 
 
@@ -173,7 +173,7 @@ def check_cluster(cluster: CheckedCluster) -> Iterable[Finding]:
         ClientSettings.of(cluster.consumer)
         alone = True
     except ConfigError as error:
-        yield warn("broker", f"{error}; librdkafka is asked instead")
+        yield warn("broker", f"{error}; using librdkafka instead")
         alone = False
     if alone:
         brokers = list(_brokers(cluster))
@@ -217,7 +217,7 @@ def _transactions(cluster: CheckedCluster) -> Iterable[Finding]:
         refused = error_codes.described(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) in str(error)
         hint = f"; allow WRITE on transactional ids with the prefix {own!r}" if refused else ""
         return [fail("transactions", f"{error}{hint}")]
-    return [ok("transactions", f"transactional ids with the prefix {own!r} may be used")]
+    return [ok("transactions", f"the right to use transactional ids with the prefix {own!r} exists")]
 
 
 def group_finding(group: str, found: GroupDescription, protocol: str = "classic") -> Finding:
@@ -228,13 +228,13 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
     if not found.knows_streams and protocol == "streams":
         return fail(
             "group",
-            "the brokers do not take part in the streams protocol: they must be Kafka 4.2 or later, with the feature"
+            "the brokers do not support the streams protocol: they must be Kafka 4.2 or later, with the feature"
             " streams.version at 1; or set group.protocol to classic",
         )
     if not found.knows_consumers and protocol == "consumer":
         return fail(
             "group",
-            "the brokers do not take part in the consumer protocol: they must be Kafka 4.0 or later, with the feature"
+            "the brokers do not support the consumer protocol: they must be Kafka 4.0 or later, with the feature"
             " group.version at 1; or set group.protocol to classic, or to auto",
         )
     if found.members and "streams" in (found.kind, protocol) and found.kind != protocol:
@@ -252,18 +252,18 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
     if found.state == "NotReady":
         return warn(
             "group",
-            f"{group!r} gives its {found.members} members no tasks: topics are missing, or have other partitions; the"
-            " log of a worker, and its status, say which",
+            f"{group!r} has not assigned tasks to its {found.members} members: topics are missing, or have other"
+            " partition counts; the log of a worker and its status list them",
         )
     if found.may_read is False:
-        return fail("group", f"{group!r} may be described but not joined: allow READ on it")
+        return fail("group", f"{group!r} can be described but not joined: allow READ on it")
     if found.members and found.kind == "classic" and found.protocol not in OWN_PROTOCOLS:
         return fail(
             "group",
             f"{group!r} has {found.members} members that assign by {found.protocol!r}, which this library does not"
             " use: stop them, or set another application.id",
         )
-    return ok("group", f"{group!r} may be joined and described; {found.members} members")
+    return ok("group", f"{group!r} can be joined and described; {found.members} members")
 
 
 def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Finding]:
@@ -281,7 +281,7 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
         return
     yield ok("librdkafka", f"reaches the cluster; {len(existing)} topics are visible")
     if members is not None:
-        yield ok("group", f"{group!r} may be described; {members} members")
+        yield ok("group", f"{group!r} can be described; {members} members")
     if cluster.topology is not None:
         yield from _topics_and_rights(cluster, cluster.topology, existing)
         yield from _key_places(cluster, cluster.topology, existing)
@@ -313,7 +313,7 @@ def _copies(cluster: CheckedCluster, admin: Admin) -> Iterable[Finding]:
         )
         yield from copy_findings(members, wanted, cluster.look, cluster.clock)
     except StreamsError as error:
-        yield warn(COPIES, f"the copies of tasks could not be looked at: {error}")
+        yield warn(COPIES, f"the standby and warm-up replicas could not be checked: {error}")
 
 
 def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
@@ -325,12 +325,12 @@ def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) ->
         found = find_left_topics(cluster.topology, cluster.settings, existing, admin, consumer, cluster.clock)
         members = admin.group_members(topic_prefix(cluster.settings)) if found.unread else ()
     except StreamsError as error:
-        yield warn("deploy", f"topics of a former version could not be looked at: {error}")
+        yield warn("deploy", f"topics of a former version could not be checked: {error}")
         return
     finally:
         consumer.close()
     if found.unread and members:
-        yield warn("deploy", f"{found.unread_text()}; its workers run, and may read them still")
+        yield warn("deploy", f"{found.unread_text()}; its workers run, and may still read them")
     elif (refusal := found.refusal()) is not None:
         yield fail("deploy", refusal.message)
     if found.changelogs:
@@ -354,7 +354,7 @@ def _key_places(cluster: CheckedCluster, topology: Topology, existing: Mapping[s
     try:
         placed = {topic: sampled_keys(consumer, topic, existing[topic]) for topic in sorted(topics)}
     except StreamsError as error:
-        yield warn("keys", f"topics that are read together could not be looked at: {error}")
+        yield warn("keys", f"co-partitioned topics could not be checked: {error}")
         return
     finally:
         consumer.close()
@@ -373,7 +373,7 @@ def key_findings(meetings: Iterable[MeetingTopics], placed: Mapping[str, PlacedK
         yield warn("keys", found)
     if not wrong and any(keys.looked for keys in placed.values()):
         looked = sum(keys.looked for keys in placed.values())
-        yield ok("keys", f"topics that are read together have their keys in the same partitions ({looked} looked at)")
+        yield ok("keys", f"co-partitioned topics have their keys in the same partitions ({looked} checked)")
 
 
 def sampled_keys(consumer: Consumer, topic: str, partitions: int) -> PlacedKeys:
@@ -431,9 +431,9 @@ def topic_findings(
     missing = [name for name in sources if name not in existing]
     for name in missing:
         if hidden is None:
-            text = "does not exist, or may not be seen: create it, or allow DESCRIBE"
+            text = "does not exist, or cannot be described: create it, or allow DESCRIBE"
         else:
-            text = "may not be seen: allow READ on it" if name in hidden else "does not exist: create it"
+            text = "cannot be described: allow READ on it" if name in hidden else "does not exist: create it"
         yield fail("topics", f"source topic {name!r} {text}")
     for name in sources:
         if name in existing:
@@ -458,7 +458,7 @@ def topic_findings(
 def _unwritable(name: str, uses: Collection[application.Use]) -> Finding:
     """Returns the finding of a topic that the application writes and that does not exist."""
     if application.Use.DEAD_LETTERS in uses:
-        return fail("topics", f"topic {name!r} for dead letters ({application.DEAD_LETTERS}) does not exist: create it")
+        return fail("topics", f"dead-letter topic {name!r} ({application.DEAD_LETTERS}) does not exist: create it")
     return warn(
-        "topics", f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that"
+        "topics", f"output topic {name!r} does not exist: create it, unless the brokers create topics automatically"
     )

@@ -34,22 +34,25 @@ _CLIENT_ID = "streams-doctor"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
-        help="check what an application needs, and report what is wrong",
-        description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
-        " state directory, the place of snapshots, brokers, the group, transactions, and the topics of APP with the"
-        " rights on them; where workers run, also the copies of tasks that they keep. Changes nothing, but for a small"
-        " object that is written to state.snapshot.dir and deleted."
-        " A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
+        help="check the environment of an application, and report problems",
+        description="Checks this machine and, if settings are given, the cluster: versions, limits, the state"
+        " directory, the snapshot directory, brokers, the group, transactions, the topics of APP and the"
+        " rights on them, and the standby and warm-up replicas of running workers. Changes nothing, except"
+        " that it writes a small object to state.snapshot.dir and deletes it. Prints one line per check: ok,"
+        " warn or fail. Exit status: 1 if a check fails, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     parser.add_argument(
         "--report",
         action="store_true",
-        help="print what an issue needs, as Markdown: versions, checks, settings without secrets, the topology, and the"
-        " last errors",
+        help="print a report for an issue, as Markdown: versions, checks, settings without secrets, the topology, and"
+        " the last errors",
     )
     parser.add_argument(
-        "--log", metavar="FILE", type=Path, help="with --report: the log of a worker, whose last errors are added"
+        "--log",
+        metavar="FILE",
+        type=Path,
+        help="with --report: the log of a worker; the report includes its last errors",
     )
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))
@@ -158,7 +161,7 @@ def _of_snapshots(config: StreamsConfig, *, named: bool, on_cluster: bool) -> It
         admin = for_now(ConfluentClients()).admin(clients.admin(config, _CLIENT_ID))
         return admin.topic_ids(topics)
 
-    with WaitingNotice("the place of snapshots") as notice:
+    with WaitingNotice("the snapshot directory") as notice:
         for finding in check_snapshots(config, SystemClock(), topic_ids if on_cluster else None, named=named):
             notice.answered()
             yield finding

@@ -65,8 +65,8 @@ def _member_text(one: MemberTasks) -> str:
     texts = [f"{task} (lacks up to {lag} offsets)" if lag else str(task) for task, lag in one.copies.items()]
     name = f"{one.process} thread {one.thread}" if one.thread else one.process
     if one.fills:
-        return f"{name} fills copies before it takes tasks with state: {_some(texts) or 'none are open yet'}"
-    return f"{name} has copies of {_some(texts)}"
+        return f"{name} fills warm-up replicas before it takes tasks with state: {_some(texts) or 'none is open yet'}"
+    return f"{name} has replicas of {_some(texts)}"
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -87,8 +87,8 @@ def _too_few(members: Sequence[MemberTasks], wanted: WantedCopies, logged: froze
         if wanted.replicas and not replicas:
             yield warn(
                 WHAT,
-                f"num.standby.replicas is {wanted.replicas}, which has no effect where the brokers place tasks, and"
-                " there are no copies: set streams.num.standby.replicas of the group",
+                f"num.standby.replicas is {wanted.replicas}, which has no effect because the brokers assign the tasks,"
+                " and no standby replica exists: set streams.num.standby.replicas of the group",
             )
     else:
         replicas, setting = wanted.replicas, "num.standby.replicas is"
@@ -97,8 +97,9 @@ def _too_few(members: Sequence[MemberTasks], wanted: WantedCopies, logged: froze
             yield warn(
                 WHAT,
                 f"{setting} {replicas}, and the workers of the group have {directories} state"
-                f" director{'y' if directories == 1 else 'ies'}: a task has {directories - 1} at most, since no copy is"
-                " in the directory of its task. Start a worker on another machine, or with another state.dir",
+                f" director{'y' if directories == 1 else 'ies'}: a task can have at most {directories - 1}, because a"
+                " replica and its task need different directories. Start a worker on another machine, or with another"
+                " state.dir",
             )
             replicas = directories - 1
         if any(map(_may_be_silent, members)):
@@ -107,8 +108,9 @@ def _too_few(members: Sequence[MemberTasks], wanted: WantedCopies, logged: froze
     if lacking:
         yield warn(
             WHAT,
-            f"{setting} {replicas} or more, and these tasks have fewer copies: {_some(lacking)}. Copies come and are"
-            " reported some seconds after the group has changed; where they stay away, the logs of workers say why",
+            f"{setting} {replicas} or more, and these tasks have fewer replicas: {_some(lacking)}. New replicas are"
+            " reported some seconds after the group has changed; if they do not appear, the logs of the workers have"
+            " the reason",
         )
 
 
@@ -140,7 +142,7 @@ def _progress(
     keep = {_worker(one) for one in members if one.copies or one.fills}
     paused = {worker.client_id for worker in seen.workers if worker.paused}
     for worker in sorted(paused & keep):
-        yield warn(WHAT, f"{worker} is paused, and its copies are not filled: resume it")
+        yield warn(WHAT, f"{worker} is paused, so its replicas are not filled: resume it")
     far = {place: one for place, one in _copies(seen).items() if one.lag > acceptable and place.worker not in paused}
     remote = _reported(members, seen)
     if not far and not remote:
@@ -154,13 +156,13 @@ def _progress(
             yield _judged(place, before, now, acceptable)
     for (process, task), lag in _reported(read_members(), seen).items() if remote else ():
         if lag > remote.get((process, task), lag):
-            text = f"the copy of task {task} in {process} lacks up to {lag} offsets, and has not come nearer"
+            text = f"the replica of task {task} in {process} lags up to {lag} offsets, and does not catch up"
             yield warn(WHAT, f"{text} in {LOOK_S:.0f} s: {_TOO_SLOW}")
 
 
 _TOO_SLOW = (
-    "more is written than it takes; a thread with records to process gives its copies a tenth of its time, so add"
-    " threads or workers"
+    "records are written faster than it applies them; a thread with records to process uses a tenth of its time for"
+    " its replicas, so add threads or workers"
 )
 
 
@@ -186,16 +188,16 @@ def _judged(place: _CopiedStore, before: StandbyStatus, now: StandbyStatus, acce
     """Judges a copy that is not near by two looks."""
     kind = "warm-up" if now.warms_up else "copy"
     name = (
-        f"the {kind} of task {place.task} in {place.worker} lacks {now.lag} offsets of the changelog of store"
+        f"the {kind} of task {place.task} in {place.worker} lags {now.lag} offsets behind the changelog of store"
         f" {place.store!r}"
     )
     if now.position <= before.position:
         return warn(
             WHAT,
-            f"{name}, and has taken none in {LOOK_S:.0f} s: see the log of its worker for standby tasks, brokers and"
+            f"{name}, and applied none in {LOOK_S:.0f} s: check the log of its worker for standby tasks, brokers and"
             " the disk",
         )
     if now.lag >= before.lag:
         return warn(WHAT, f"{name}, {now.lag - before.lag} more than {LOOK_S:.0f} s before: {_TOO_SLOW}")
     pace = (before.lag - now.lag) / LOOK_S
-    return ok(WHAT, f"{name}, {pace:.0f} fewer each second: near in about {(now.lag - acceptable) / pace:.0f} s")
+    return ok(WHAT, f"{name}, {pace:.0f} fewer each second: caught up in about {(now.lag - acceptable) / pace:.0f} s")

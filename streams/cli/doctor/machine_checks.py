@@ -71,7 +71,7 @@ def open_files(soft: int | None, hard: int | None) -> Finding:
     if limit < ENOUGH_OPEN_FILES:
         return warn(
             "open files",
-            f"at most {limit}, and a store on disk may have 64 open for each task: raise the limit by ulimit -n",
+            f"at most {limit}, but a store on disk may have 64 open for each task: raise the limit by ulimit -n",
         )
     if soft < ENOUGH_OPEN_FILES:
         return ok("open files", f"at most {soft}, raised to {limit} by an application with a store on disk")
@@ -90,7 +90,7 @@ def check_state_directory(path: Path) -> Iterable[Finding]:
             pass
         free = shutil.disk_usage(place).free
     except OSError as error:
-        failure = f"{path} cannot be written" if place == path else f"{path} cannot be made in {place}"
+        failure = f"{path} cannot be written" if place == path else f"{path} cannot be created in {place}"
         return [fail(what, f"{failure}: {error.strerror or error}; set state.dir")]
     return [space(str(path) if place == path else f"{path}, which will be created", free)]
 
@@ -99,7 +99,7 @@ def space(where: str, free_bytes: int) -> Finding:
     """Returns the finding for the free space."""
     what, text = "state directory", f"{where}: {_shown(free_bytes)} free"
     if free_bytes < NO_SPACE_BYTES:
-        return fail(what, f"{text}, which is too little: make room, or set state.dir")
+        return fail(what, f"{text}, which is too little: free space there, or set state.dir")
     if free_bytes < LITTLE_SPACE_BYTES:
         return warn(what, f"{text}, which is little")
     return ok(what, text)

@@ -23,7 +23,7 @@ from streams.observing.status import WorkerStatus
 
 HEAD = """\
 Read this report before you post it. Values of secret settings, logins and keys are masked. Names of topics, brokers and
-folders, and the texts of errors, are not: replace those that must not be public.
+folders, and the texts of errors, are not masked: replace those that must not be public.
 """
 LOG_BYTES = 1 << 20
 """The end of a log file that is searched for errors."""
@@ -114,12 +114,12 @@ def _settings(given: Given) -> Iterator[str]:
     for name, value in sorted(given.settings.items()):
         yield f"{name} = {public_value(name, value)}  # {shown(given.origins.get(name, ''))}"
     if not given.settings:
-        yield "no setting is given"
+        yield "no settings are given"
 
 
 def _topology(topology: Topology | None) -> Iterator[str]:
     if topology is None:
-        yield "not loaded: the checks above say why, unless APP is missing (streams doctor app.py --report)"
+        yield "not loaded: the checks above have the reason, unless APP is missing (streams doctor app.py --report)"
         return
     from processor_api.topology.describe import describe
 

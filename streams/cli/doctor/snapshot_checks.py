@@ -75,8 +75,8 @@ def _missing_directory(place: Path) -> Finding:
     while not above.exists() and above != above.parent:
         above = above.parent
     if not above.is_dir():
-        return fail(WHAT, f"{place} cannot be made: {above} is not a directory; set state.snapshot.dir")
-    return warn(WHAT, f"{place} is not there yet: workers make it; is what it should be on mounted?")
+        return fail(WHAT, f"{place} cannot be created: {above} is not a directory; set state.snapshot.dir")
+    return warn(WHAT, f"{place} does not exist yet: workers create it; check that its file system is mounted")
 
 
 def check_place(place: CheckedPlace, clock: Clock) -> Iterable[Finding]:
@@ -91,8 +91,8 @@ def check_place(place: CheckedPlace, clock: Clock) -> Iterable[Finding]:
         side = "ahead of" if off_s > 0 else "behind"
         yield warn(
             WHAT,
-            f"the clock of {where} is {abs(off_s):.0f} s {side} this machine's: object stores refuse requests when it"
-            " is a quarter of an hour, so set the clock of this machine",
+            f"the clock of {where} is {abs(off_s):.0f} s {side} this machine's: object stores reject requests when the"
+            " difference is a quarter of an hour, so set the clock of this machine",
         )
     if place.application_id is not None:
         yield from _contents(place, place.application_id, clock)
@@ -114,10 +114,10 @@ def _try_rights(place: CheckedPlace, clock: Clock) -> tuple[Finding | None, floa
     except OSError as error:
         text = f"cannot {step} objects in {objects.describe()}: {error_text(error)}"
         if step != "write":
-            text += f"; {folder}/{name} is left there"
+            text += f"; {folder}/{name} remains there"
         return fail(WHAT, f"{text}; workers need to list, read, write and delete objects below it"), None
     if found is None or content != name.encode():
-        return fail(WHAT, f"an object that was written to {objects.describe()} is not what is there then"), None
+        return fail(WHAT, f"an object written to {objects.describe()} was read back with other content"), None
     return None, found.written_s - now_s
 
 
@@ -133,29 +133,33 @@ def _contents(place: CheckedPlace, application: str, clock: Clock) -> Iterable[F
                     newest[name] = found[0]
                     yield from _foreign(place, name, found)
     except OSError as error:
-        yield fail(WHAT, f"what {place.objects.describe()} has cannot be read: {error_text(error)}")
+        yield fail(WHAT, f"the content of {place.objects.describe()} cannot be read: {error_text(error)}")
         return
     if not newest:
-        yield ok(WHAT, f"there are none of application {application!r} yet")
+        yield ok(WHAT, f"no snapshots of application {application!r} exist yet")
         return
     ages = {name: now_ms - one.made_ms for name, one in newest.items()}
     oldest, youngest = max(ages, key=ages.__getitem__), min(ages, key=ages.__getitem__)
     size = sum(one.size for one in newest.values())
     yield ok(
         WHAT,
-        f"{len(newest)} of {len({one.task for one in newest.values()})} tasks, {size / 1e6:.1f} MB; the last ones are"
+        f"{len(newest)} of {len({one.task for one in newest.values()})} tasks, {size / 1e6:.1f} MB; the newest are"
         f" {duration(ages[youngest])} ({youngest}) to {duration(ages[oldest])} ({oldest}) old",
     )
     if ages[youngest] < -CLOCKS_S * 1000:
-        yield warn(WHAT, f"that of task {youngest} is from the future: the clock of its worker, or this one, is off")
+        yield warn(
+            WHAT,
+            f"the snapshot of task {youngest} is from the future: the clock of its worker, or of this machine, is"
+            " wrong",
+        )
     if place.interval_ms is not None:
         late = sorted(name for name, age in ages.items() if age > LATE * place.interval_ms)
         if late:
             named = ", ".join(late[:MOST_NAMED]) + (f" and {len(late) - MOST_NAMED} more" * (len(late) > MOST_NAMED))
             yield warn(
                 WHAT,
-                f"late by state.snapshot.interval.ms ({place.interval_ms}): tasks {named}; do their workers run, and"
-                " what do their logs say of snapshots?",
+                f"older than state.snapshot.interval.ms ({place.interval_ms}) allows: tasks {named}; check that their"
+                " workers run, and their logs for snapshots",
             )
 
 
@@ -177,12 +181,12 @@ def _foreign(place: CheckedPlace, task: str, found: Collection[TaskSnapshot]) ->
         for store in one.stores.values():
             of_topics.setdefault(store.topic, set()).add(store.topic_id)
     text = (
-        "another application with this application.id, on another cluster, may write to this place: give it an id or a"
-        " state.snapshot.dir of its own"
+        "another application with this application.id, on another cluster, may write to this directory: give it its"
+        " own id or state.snapshot.dir"
     )
     mixed = sorted(topic for topic, ids in of_topics.items() if len(ids) > 1)
     if mixed:
-        yield warn(WHAT, f"those of task {task} are of several topics with the name {mixed[0]}: {text}")
+        yield warn(WHAT, f"the snapshots of task {task} are of several topics with the name {mixed[0]}: {text}")
         return
     if place.topic_ids is None:
         return
@@ -194,5 +198,6 @@ def _foreign(place: CheckedPlace, task: str, found: Collection[TaskSnapshot]) ->
     if other:
         yield warn(
             WHAT,
-            f"those of task {task} are of another topic {other[0]} than the cluster's: it was made again, or {text}",
+            f"the snapshots of task {task} are of another topic {other[0]} than the cluster's: it was created again,"
+            f" or {text}",
         )

@@ -189,7 +189,7 @@ class _FirstFailure:
             return event
         self._has_come = True
         del event["exc_info"]
-        event["error"] = f"{type(exc_info[1]).__name__}, said in full at the end"
+        event["error"] = f"{type(exc_info[1]).__name__}, printed in full at the end"
         return event
 
 

@@ -54,7 +54,7 @@ class WaitingNotice:
                 self._answered.clear()
                 begin, wait_s = time.monotonic(), self._first_s
             else:
-                self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}")
+                self._write(f"no response for {time.monotonic() - begin:.0f} s: waiting for {self._what}")
                 wait_s = self._again_s
 
 
@@ -89,4 +89,4 @@ def with_notice(
         notice.cancel()
 
 
-_NO_INPUT = "no input yet: waiting for lines on standard input, until it ends; Ctrl-C ends the command"
+_NO_INPUT = "no input yet: waiting for lines on standard input until it ends; Ctrl-C ends the command"

@@ -31,7 +31,7 @@ def items_of_file(path: Path, lines: LineReader, rows: TypedRowReader) -> Iterat
     :raises CannotRun: at once, if it cannot be opened.
     """
     if not path.exists():
-        raise CannotRun(f"there is no file {path}")
+        raise CannotRun(f"file {path} does not exist")
     suffix = path.suffix.lower()
     try:
         if suffix == ".parquet":
@@ -96,12 +96,12 @@ def _csv(path: Path, source: Any, rows: TypedRowReader) -> Iterator[Item]:
                     place = f"{path.name}:{table.line_num}"
                     yield _csv_record(place, columns, cells, rows, of_records=of_records)
         except (csv.Error, UnicodeDecodeError) as error:
-            yield BadRecord(f"{path.name}:{table.line_num + 1}", f"the file cannot be read on from here: {error}")
+            yield BadRecord(f"{path.name}:{table.line_num + 1}", f"the file cannot be read from here on: {error}")
 
 
 def _csv_record(place: str, columns: list[str], cells: list[str], rows: TypedRowReader, *, of_records: bool) -> Item:
     if len(cells) != len(columns):
-        return BadRecord(place, f"it has {len(cells)} of {len(columns)} cells; quote a cell that has a comma")
+        return BadRecord(place, f"it has {len(cells)} cells instead of {len(columns)}; quote a cell that has a comma")
     fields = dict(zip(columns, cells, strict=True))
     try:
         if not of_records:
@@ -135,7 +135,7 @@ def _parquet_rows(path: Path, table: Any, rows: TypedRowReader, failure: type[Ex
                     number += 1
                     yield _parquet_record(f"{path.name}:{number}", row, rows, of_records=of_records)
         except (failure, OSError) as error:
-            yield BadRecord(f"{path.name}:{number + 1}", f"the file cannot be read on: {shown(str(error))}")
+            yield BadRecord(f"{path.name}:{number + 1}", f"the rest of the file cannot be read: {shown(str(error))}")
 
 
 def _parquet_record(place: str, row: Mapping[str, Any], rows: TypedRowReader, *, of_records: bool) -> Item:

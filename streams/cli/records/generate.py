@@ -45,8 +45,8 @@ class Inventor:
         make = self._maker(serde, part)
         if make is None:
             raise CannotRun(
-                f"the {part}s of topic {topic!r} cannot be made up: nothing describes what the serde {serde.name!r}"
-                " takes. Give the topic a pydantic model or a dataclass, or give records by --input"
+                f"the {part}s of topic {topic!r} cannot be generated: the serde {serde.name!r} has no description of"
+                " its values. Give the topic a pydantic model or a dataclass, or give records by --input"
             )
         for left in reversed(range(_TRIES)):
             found = make()
@@ -55,7 +55,7 @@ class Inventor:
             except DoesNotFit as error:  # such as a rule that the schema does not say
                 if not left:
                     raise CannotRun(
-                        f"the {part}s of topic {topic!r} cannot be made up: {error}. Give records by --input"
+                        f"the {part}s of topic {topic!r} cannot be generated: {error}. Give records by --input"
                     ) from None
             else:
                 return found

@@ -44,7 +44,7 @@ def record_of_row(place: str, found: Mapping[str, Any]) -> GivenRecord:
     try:
         return record_of(place, found)
     except NotARecord as error:
-        raise ValueError(f"{error}. With --values each object or row is a value as a whole") from None
+        raise ValueError(f"{error}. With --values each object or row is a whole value") from None
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class TypedRowReader:
         """
         for name in (self.key_field, self.time_field):
             if name is not None and name not in fields:
-                raise ValueError(f"it has no field {name!r}; it has {shown(', '.join(map(repr, fields)))}")
+                raise ValueError(f"it does not have field {name!r}; it has {shown(', '.join(map(repr, fields)))}")
         time = None if self.time_field is None else fields[self.time_field]
         return GivenRecord(
             place,

@@ -77,7 +77,7 @@ def json_object(text: str) -> dict[str, Any]:
     """
     found = parsed_json(text)
     if not isinstance(found, dict):
-        raise ValueError('a JSON object is expected, such as {"key": "ann", "value": 3}')
+        raise ValueError('expected a JSON object such as {"key": "ann", "value": 3}')
     return found
 
 
@@ -94,12 +94,12 @@ def record_of(place: str, found: Mapping[str, Any]) -> GivenRecord:
     """
     strange = [name for name in found if name not in _KNOWN]
     if strange:
-        raise NotARecord(f"a record has no {shown(', '.join(map(repr, strange)))}; it has {', '.join(NAMES)}")
+        raise NotARecord(f"a record does not have {shown(', '.join(map(repr, strange)))}; it has {', '.join(NAMES)}")
     if "value" not in found:
         raise NotARecord('a record needs a "value", which may be null')
     topic, timestamp = found.get("topic"), found.get("timestamp")
     if topic is not None and not isinstance(topic, str):
-        raise ValueError(f"the topic is {_quoted(topic)}: a text is expected")
+        raise ValueError(f"the topic must be a string, got {_quoted(topic)}")
     return GivenRecord(
         place,
         found["value"],
@@ -121,8 +121,8 @@ def headers_of_json(given: Any) -> HeaderList | None:
     pairs = list(given.items()) if isinstance(given, dict) else given
     if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
         raise ValueError(
-            f"the headers are {_quoted(given)}: an object such as {{"
-            '"source": "web"}, or a list of pairs of a name and a value, is expected'
+            'the headers must be an object such as {"source": "web"} or a list of pairs of a name and a value, got'
+            f" {_quoted(given)}"
         )
     found: HeaderList = []
     for name, value in pairs:
@@ -148,7 +148,7 @@ def header_of_text(text: str) -> tuple[str, bytes | None]:
     """
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ValueError(f"{text!r} is no header: give name=value")
+        raise ValueError(f"{text!r} is not a header: give name=value")
     return name, value.encode()
 
 

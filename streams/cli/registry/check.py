@@ -40,11 +40,11 @@ def add_parser(commands: Any) -> None:
     parser = add_with_examples(
         commands,
         "check",
-        "may the schemas of APP be registered?",
+        "check whether the schemas of APP can be registered",
         _EXAMPLES,
-        "Compares the schema of each subject that APP writes or reads, those of its changelogs, repartition topics and"
-        " foreign-key joins too, with the registry, and registers nothing. Exit status: 1 if a schema would be refused,"
-        " or is not there and may not be registered, else 0.",
+        "Compares the schema of each subject that APP writes or reads with the registry, including those of its"
+        " changelogs, repartition topics and foreign-key joins. Registers nothing. Exit status: 1 if the registry"
+        " would reject a schema, or a schema is missing and may not be registered, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument(
@@ -52,8 +52,8 @@ def add_parser(commands: Any) -> None:
         metavar="LEVEL",
         type=str.upper,
         choices=LEVELS,
-        help="hold Avro schemas to BACKWARD, FORWARD or FULL against the latest version, with _TRANSITIVE against all"
-        " versions, or to NONE, instead of the level that the registry has for the subject",
+        help="check Avro schemas for BACKWARD, FORWARD or FULL compatibility with the latest version, with _TRANSITIVE"
+        " for all versions, or for NONE, instead of the level of the subject in the registry",
     )
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))
@@ -136,7 +136,7 @@ def _finding(subject: Subject, level: str | None) -> Finding:
     what = subject.expected
     own = subject.format.own
     if own is None:
-        return ok(what, f"{subject.name}: values are written with the schema that they bring along, or the latest")
+        return ok(what, f"{subject.name}: values are written with their own schema, or with the latest")
     try:
         return _compared(subject, own, level)
     except (ValueError, ConfigError) as error:
@@ -161,7 +161,7 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
     except NotInRegistry:
         if subject.settings["auto.register.schemas"]:
             return ok(what, f"a new subject: the schema of {subject.name} will be registered")
-        return fail(what, "it is not in the registry, and auto.register.schemas is false: register it first")
+        return fail(what, "the schema is not in the registry, and auto.register.schemas is false: register it first")
     if level is not None and schema.kind == AVRO == latest.schema.kind:
         formers = map(partial(client.version, name), client.versions(name)) if is_transitive(level) else [latest]
         for former in formers:
@@ -176,7 +176,7 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
         return fail(what, "this version is not in the registry, and auto.register.schemas is false: register it first")
     if subject.place.is_key:
         return _other_keys(subject, what)
-    return ok(what, f"{subject.name} may follow version {latest.version}")
+    return ok(what, f"{subject.name} is compatible with version {latest.version}")
 
 
 def _against_latest(subject: Subject, latest: Registered) -> Finding:
@@ -190,9 +190,9 @@ def _against_latest(subject: Subject, latest: Registered) -> Finding:
 def _other_keys(subject: Subject, what: str) -> Finding:
     """Returns the finding of keys with a new version: it has an id of its own, which is a part of their bytes."""
     text = (
-        f"{subject.name} would be a new version, with an id of its own and so other bytes of equal keys: keep a version"
-        " that is registered, by schema= or use_latest_version=True"
+        f"{subject.name} would be a new version with its own id, so equal keys would have different bytes: use a"
+        " registered version, by schema= or use_latest_version=True"
     )
     if subject.place.topic.endswith(CHANGELOG):
-        return fail(what, f"{text}; else no row of the store is found again")
+        return fail(what, f"{text}; otherwise lookups in the store would not find its rows")
     return warn(what, f"{text}, or give the topic a new name")

@@ -40,45 +40,49 @@ _STOP_MARGIN_S = 10.0
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
-        help="run an application until it is asked to stop",
-        description="Runs the topology of APP: the module's topology or builder, or what is named behind a colon. It is"
-        " a Topology, a StreamsBuilder, or a function of nothing or the configuration that returns either."
-        " SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
-        " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
-        " 130 after a second Ctrl-C.",
+        help="run an application until it is stopped",
+        description="Runs the topology of APP: the module's topology or builder; append :NAME to choose another one."
+        " It is a Topology, a StreamsBuilder, or a function that returns either and takes nothing or the"
+        " configuration. SIGTERM or Ctrl-C closes it cleanly at any time; a second Ctrl-C ends it immediately."
+        " Exit status: 0 after a clean close, 1 after a failure, 2 if the arguments or settings are wrong, 130"
+        " after a second Ctrl-C.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
-    parser.add_argument("--threads", type=int, metavar="N", help="stream threads of a process (num.stream.threads)")
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes, for as many cores")
+    parser.add_argument("--threads", type=int, metavar="N", help="stream threads per process (num.stream.threads)")
+    parser.add_argument(
+        "--workers", type=_positive, default=1, metavar="N", help="number of worker processes; use one per core"
+    )
     parser.add_argument(
         "--close-timeout-ms",
         type=_positive,
         default=30_000,
         metavar="MS",
-        help="how long closing may take before the process is ended (default: %(default)s)",
+        help="how long closing can take before the process is killed (default: %(default)s)",
     )
     parser.add_argument(
         "--ready-file",
         metavar="FILE",
-        help="a file that exists while the application is ready: its tasks run, or it waits for workers of another"
-        " topology to leave; for probes of containers",
+        help="file that exists while the application is ready: its tasks run, or it waits for workers of another"
+        " topology to leave; for container probes",
     )
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="answer probes, metrics and queries of stores there, such as 127.0.0.1:8080 (http.listen)",
+        help="address for probes, metrics and queries of stores, such as 127.0.0.1:8080 (http.listen)",
     )
     parser.add_argument(
         "--create-topics",
         action="store_true",
-        help="first create the topics of APP that do not exist, as `streams topics --create` does; for development",
+        help="create the missing topics of APP first, as `streams topics --create` does; for development",
     )
     parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
-    trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
+    trace = parser.add_argument_group("tracing records", "logs each step to the logger streams.trace")
     trace.add_argument("--trace-keys", metavar="KEY,...", help="follow the records with these keys (trace.keys)")
     trace.add_argument("--trace-every", metavar="N", help="follow one record in N (trace.every)")
-    trace.add_argument("--trace-topics", metavar="TOPIC,...", help="only of these source topics (trace.topics)")
+    trace.add_argument(
+        "--trace-topics", metavar="TOPIC,...", help="follow only records of these source topics (trace.topics)"
+    )
     add_log_options(parser)
     parser.set_defaults(command=run)
 
@@ -277,8 +281,8 @@ def refuse_free_threading(is_gil_enabled: Callable[[], bool]) -> None:
     :raises CannotRun: if this Python runs without the GIL."""
     if not is_gil_enabled():
         raise CannotRun(
-            "this Python runs without the GIL, for which the Kafka client and RocksDB are not built: use the ordinary"
-            " build of Python"
+            "this Python runs without the GIL, but the Kafka client and RocksDB need the GIL: use the standard build"
+            " of Python"
         )
 
 

@@ -38,7 +38,7 @@ class ReadyFile:
         self._ready = False
         try:
             if path.is_symlink() or (path.exists() and not _is_ours(path)):
-                raise CannotRun(f"--ready-file {path} is there already and is no ready file: name another one")
+                raise CannotRun(f"--ready-file {path} exists and is not a ready file: give another path")
             self._write()  # so that a folder without the right to write shows at the start
             path.unlink()
         except OSError as error:

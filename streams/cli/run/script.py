@@ -107,7 +107,7 @@ def script_config(settings: StreamsConfig | Mapping[str, Any] | None = None) -> 
         name_application(settings.application_id)
         return settings
     if settings is not None and not isinstance(settings, Mapping):
-        raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {repr_of(settings)}")
+        raise ConfigError(f"settings must be a mapping of names to values or a StreamsConfig, got {repr_of(settings)}")
     given, script = Given(), getattr(sys.modules.get("__main__"), "__file__", None)
     path = None if script is None else Path(script).resolve()
     if path is not None:

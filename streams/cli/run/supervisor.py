@@ -78,8 +78,8 @@ class _Worker:
 
 
 KILLED = (
-    "SIGKILL: the kernel killed it because the machine or its container had no memory left (see dmesg, or the events of"
-    " the container), or another process did"
+    "SIGKILL: another process killed it, or the kernel did because the machine or its container had no memory left"
+    " (check dmesg, or the events of the container)"
 )
 """The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
 
@@ -251,7 +251,7 @@ class Supervisor:
         if (same := self._same_failure()) is not None:
             worker.done = True
             self._outcome = FAILED
-            self.failure = f"none of {len(self._workers)} workers started: {same}"
+            self.failure = f"none of the {len(self._workers)} workers started: {same}"
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)

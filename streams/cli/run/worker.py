@@ -150,9 +150,9 @@ def _run(
     if application.failure is not None:
         raise application.failure
     if not stop.closed.is_set():
-        raise StreamsError(f"the application did not close within {close_timeout_ms} ms and was ended hard")
+        raise StreamsError(f"the application did not close within {close_timeout_ms} ms and was killed")
     if application.state == "ERROR":
-        raise StreamsError("the application ended in state ERROR; its log says why")
+        raise StreamsError("the application ended in state ERROR; its log has the cause")
 
 
 def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
@@ -203,7 +203,7 @@ def stop_with_supervisor(
         stop.ask("the supervisor died")
         timeout_s = close_timeout_ms / 1000
         if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):
-            say_error("error: the supervisor died and the application did not close in time; ended hard")
+            say_error("error: the supervisor died and the application did not close in time; killed")
             sys.stderr.flush()
             end(FAILED)
 

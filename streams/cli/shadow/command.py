@@ -29,13 +29,14 @@ def add_parser(commands: Any) -> None:
     parser = add_with_examples(
         commands,
         "shadow",
-        "compare a new version with the one in production, and put it in its place",
+        "compare a new version with the one in production, and replace it",
         _EXAMPLES,
-        "Reads the state of the application APP, and the records that come for it in a time, into memory; runs APP and"
-        " NEW there on the same state and records; and prints in which rows of tables and results they differ. Nothing"
-        " is written to the cluster, and APP may run. Functions of both are called, with whatever they do outside of"
-        " Kafka. With --id it is about a live shadow: NEW as an application of its own, with the setting shadow.of."
-        " Exit status: 1 if there are differences, or one of the versions fails, or it is refused, else 0.",
+        "Reads the state of the application APP, and the input that arrives for a time, into memory. Then it runs APP"
+        " and NEW on the same state and records, and prints the rows of tables and results that differ. It writes"
+        " nothing to the cluster, and APP can run. It calls the functions of both versions, with all their effects"
+        " outside of Kafka. With --id it handles a live shadow: NEW as its own application, with the setting"
+        " shadow.of. Exit status: 1 if there are differences, a version fails, or the command is rejected, otherwise"
+        " 0.",
     )
     parser.add_argument("new", metavar="NEW", help=f"the new version: {APP_HELP}")
     parser.add_argument("--against", dest="topology", metavar="APP", required=True, help="the version in production")
@@ -44,28 +45,32 @@ def add_parser(commands: Any) -> None:
         dest="duration",
         metavar="DURATION",
         default="1m",
-        help="how long to gather records, such as 10m; 0s for those that APP has not read (default: %(default)s)",
+        help="how long to gather records, such as 10m; 0s for the records that APP has not read (default: %(default)s)",
     )
     live = parser.add_argument_group("a live shadow")
     live.add_argument(
         "--id",
         metavar="ID",
-        help="the application id of a live shadow of APP, whose tables are compared with those of APP; with it --for is"
-        " how long to wait until both are at the same offsets",
+        help="application id of a live shadow of APP; compares its tables with those of APP. With it, --for is how"
+        " long to wait until both are at the same offsets",
     )
     what = live.add_mutually_exclusive_group()
-    what.add_argument("--promote", action="store_true", help="give its state and offsets to APP; nothing may run")
+    what.add_argument(
+        "--promote", action="store_true", help="move its state and offsets to APP; stop all workers first"
+    )
     what.add_argument("--delete-topics", action="store_true", help="delete its shadow topics")
     live.add_argument(
-        "--dry-run", action="store_true", help="show what --promote or --delete-topics would do, and change nothing"
+        "--dry-run", action="store_true", help="print what --promote or --delete-topics would do, and change nothing"
     )
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="print N differences of each (default: 20)")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, default=20, help="print N differences of each table and topic (default: 20)"
+    )
     parser.add_argument(
         "--most-records",
         metavar="N",
         type=int,
         default=MOST_RECORDS,
-        help="refuse to read more into memory (default: %(default)s)",
+        help="most records to read into memory (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
@@ -90,5 +95,5 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     if arguments.id is not None:
         return live.run(arguments, wait_s, clients, clock)
     if arguments.promote or arguments.delete_topics or arguments.dry_run:
-        raise CannotRun("--promote, --delete-topics and --dry-run are about a live shadow: name it by --id")
+        raise CannotRun("--promote, --delete-topics and --dry-run need a live shadow: give its id by --id")
     return in_memory.run(arguments, wait_s, clients, clock)

@@ -55,12 +55,12 @@ def versions_of(
 
     old = target_of(arguments)
     if not old.has_id:
-        raise CannotRun("the application has no id: name it by --application-id")
+        raise CannotRun("the application does not have an id: give it by --application-id")
     apps = named_app(arguments.topology), named_app(arguments.new)
     if apps[0].module == apps[1].module and apps[0].folder != apps[1].folder:
         raise CannotRun(
-            f"both versions are modules of the name {apps[0].module!r}, and a process imports a name once: give one of"
-            " the files another name"
+            f"both versions are modules named {apps[0].module!r}, and a process imports a name only once: rename one of"
+            " the files"
         )
     other = copy.copy(arguments)
     other.topology = arguments.new

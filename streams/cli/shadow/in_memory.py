@@ -138,8 +138,8 @@ class _Gathering:
         self._committed = self._reader.committed(places)
         if not self._committed:
             raise StreamsError(
-                "the group of the application has no committed offset of the topics that it reads: is it the one in"
-                " production? Name it by --application-id"
+                "the group of the application has no committed offset of the topics that it reads: check that it is"
+                " the one in production, and give its id by --application-id"
             )
         self._read([*self._changelogs, *self._own])
 
@@ -163,8 +163,8 @@ class _Gathering:
         expected = self.count + sum(end - begin for begin, end in ranges.values())
         if expected > self._most:
             raise StreamsError(
-                f"there are up to {expected} records to read into memory, and --most-records is {self._most}. Give a"
-                " larger number, or a shorter --for; for state that does not fit into memory use `streams state clone`"
+                f"up to {expected} records to read into memory exceed --most-records {self._most}. Give a larger"
+                " number, or a shorter --for; for state that does not fit into memory use `streams state clone`"
             )
         for place in places:
             topic = self.topics.setdefault(
@@ -357,5 +357,5 @@ def _say_begin(versions: Collection[ComparedVersion], gathering: _Gathering, dur
     old, new = versions
     say(
         f"shadow of {old.name} by {new.name}: {counted(gathering.state_records, 'record')} of changelogs read;"
-        f" gathering what comes for {old.target.config.application_id} in {duration}"
+        f" gathering the input of {old.target.config.application_id} for {duration}"
     )

@@ -120,11 +120,11 @@ class _Standing:
     def sentences(self, names: tuple[str, str]) -> Iterator[str]:
         """Yields in what both are not at the same offsets."""
         if self.behind:
-            yield f"{names[1]!r} is {_records(self.behind)} behind {names[0]!r}"
+            yield f"{names[1]!r} lags {_records(self.behind)} behind {names[0]!r}"
         if self.ahead:
             yield (
                 f"{names[1]!r} has read {_records(self.ahead)} that {names[0]!r} has not: it has run without"
-                f" shadow.of={names[0]}, or {names[0]!r} was set back"
+                f" shadow.of={names[0]}, or the offsets of {names[0]!r} were reset"
             )
         for name, unread in zip(names, self.unread, strict=True):
             if unread:
@@ -196,10 +196,10 @@ class _Shadow:
         self._versions = versions_of(arguments, {"application.id": arguments.id})
         old, new = (one.target.config for one in self._versions)
         if old.application_id == new.application_id:
-            raise CannotRun(f"--id needs the id of the shadow, another one than that of APP, {old.application_id!r}")
+            raise CannotRun(f"--id must be the id of the shadow, not that of APP, {old.application_id!r}")
         if new.shadow_of not in (None, old.application_id):
             raise CannotRun(
-                f"application {new.application_id!r} is the shadow of {repr_of(new.shadow_of)} (shadow.of), and not of"
+                f"application {new.application_id!r} is the shadow of {repr_of(new.shadow_of)} (shadow.of), not of"
                 f" {old.application_id!r}"
             )
         self._names = old.application_id, new.application_id
@@ -227,9 +227,9 @@ class _Shadow:
             )
             topics = self._shadow_topics(admin, sides[1].reader)
         if isinstance(found, _Standing):
-            reasons = "; ".join(found.sentences(self._names)) or f"{self._names[0]!r} goes on all the time"
+            reasons = "; ".join(found.sentences(self._names)) or f"{self._names[0]!r} continues all the time"
             raise StreamsError(
-                f"the tables are not compared, since both are not at the same offsets: {reasons}. Wait longer by"
+                f"the tables are not compared because the two are not at the same offsets: {reasons}. Wait longer by"
                 f" --for, or stop the workers of {self._names[0]!r}"
             )
         comparison = VersionDifferences(self._versions, [RunResults(tables) for tables in found])
@@ -294,7 +294,7 @@ class _Shadow:
         for name, topic in sorted(looking_like_shadow_topics(self._names[1], existing, ()).items()):
             if name not in own:
                 say(
-                    f"left alone: {name}. It is the shadow topic of another application, or of topic {topic!r}, which"
+                    f"not deleted: {name}. It is the shadow topic of another application, or of topic {topic!r}, which"
                     f" {self._versions[1].name} does not write and which does not exist"
                 )
         if dry_run:
@@ -314,7 +314,7 @@ class _Shadow:
                 if made.is_complete():
                     if not dry_run:
                         made.forget_progress()
-                    say(f"{new!r} is promoted to {old!r} already: start workers of the new version")
+                    say(f"{new!r} is already promoted to {old!r}: start workers of the new version")
                     return CLEAN
                 standings = _Standings(admin, sides, self._clock)
                 self._bring_to_rest(made, standings, sides, admin, dry_run=dry_run)
@@ -334,7 +334,7 @@ class _Shadow:
             with self._connection.transactional_producer(topics, plan.group) as producer:
                 if not made.finish(producer):
                     raise RetryableError(
-                        f"application {new!r} has gone on meanwhile: stop its workers, and promote again"
+                        f"application {new!r} has continued in the meantime: stop its workers, and promote again"
                     )
             made.forget_progress()
         say(
@@ -388,12 +388,12 @@ class _Shadow:
         if found.ahead:
             raise StreamsError(
                 f"not promoted: {next(found.sentences(self._names))}. Its state holds records whose results"
-                f" {self._names[0]!r} has not written. Reset it, and make it again by `streams state clone`"
+                f" {self._names[0]!r} has not written. Reset it, and clone it again by `streams state clone`"
             )
         if found.lost:
             raise StreamsError(
                 f"not promoted: records of {', '.join(map(str, sorted(found.lost)))} were deleted before"
-                f" {self._names[1]!r} has read them. Reset it, and make it again by `streams state clone`"
+                f" {self._names[1]!r} read them. Reset it, and clone it again by `streams state clone`"
             )
         if found.unread[0]:
             made.unmark()  # an earlier call was killed before it deleted anything
@@ -453,7 +453,7 @@ def _refuse_unknown(side: _Side, admin: Admin, clock: Clock) -> None:
     if not settled_offsets(side.reader, side.inputs(admin.topics(), own=False), clock):
         raise StreamsError(
             f"the group of application {side.id!r} has no committed offset of the topics that {side.version.name}"
-            " reads: is the id right? A shadow is made by `streams state clone APP --as ID`"
+            " reads: check the id. To create a shadow, run `streams state clone APP --as ID`"
         )
 
 
@@ -475,8 +475,8 @@ def _tables(sides: tuple[_Side, _Side], admin: Admin, most: int) -> list[dict[st
             total += sum(ends[place] - begins[place] for place in places)
     if total > most:
         raise StreamsError(
-            f"there are up to {total} records of changelogs to read into memory, and --most-records is {most}: give a"
-            " larger number, or compare the tables in Spark (`streams spark diff`)"
+            f"up to {total} records of changelogs to read into memory exceed --most-records {most}: give a larger"
+            " number, or compare the tables in Spark (`streams spark diff`)"
         )
     found = [rows(side.reader, side.version, side.plan, counts) for side in sides]
     for name in found[0].keys() & found[1].keys():

@@ -71,8 +71,8 @@ class Promotion(cloning.Clone):
             handover = TopicPartitionMetadata.decode(one.metadata).handover
             if handover not in (None, self._plan.note):
                 raise StreamsError(
-                    f"application {self._plan.clone!r} cannot be replaced: the committed offset of {place} says that"
-                    f" the handover {handover!r} to it was begun and is not complete. Complete that first"
+                    f"application {self._plan.clone!r} cannot be replaced: by the committed offset of {place}, the"
+                    f" handover {handover!r} to it was started but is not complete. Complete the handover first"
                 )
         return found
 
@@ -146,8 +146,8 @@ class Promotion(cloning.Clone):
         while self._admin.topics().keys() & set(doomed) or self._admin.group_offsets(self._plan.clone, places):
             if self._clock.monotonic() > until:
                 raise RetryableError(
-                    f"topics are not deleted within {GONE_S:.0f} s: {', '.join(doomed)}. See why in the broker's log,"
-                    " then promote again"
+                    f"topics are not deleted within {GONE_S:.0f} s: {', '.join(doomed)}. Check the broker's log for the"
+                    " cause, then promote again"
                 )
             self._clock.wait(cloning.PAUSE_S)
 

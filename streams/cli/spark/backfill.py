@@ -29,27 +29,27 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "backfill",
         help="run a topology over history",
-        description="Runs the topology of an application over history, and keeps its outputs and tables in a"
-        " directory. Run it again with the same arguments to continue after a failure. With --runs, each call continues"
-        " from the state of the run before it, reads what has been added to the histories, and does nothing if that is"
-        " nothing.",
+        description="Runs the topology of an application over history, and saves its outputs and tables in a"
+        " directory. Run it again with the same arguments to continue after a failure. With --runs, each call"
+        " continues from the state of the previous run and reads only what was added to the histories; if"
+        " nothing was added, it does nothing.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--run-dir", metavar="DIR", help="where results go; all executors can write to it")
     where.add_argument(
-        "--runs", metavar="DIR", help="a directory of runs that continue from each other: this call adds one"
+        "--run-dir", metavar="DIR", help="directory for the results; all executors must be able to write to it"
+    )
+    where.add_argument(
+        "--runs", metavar="DIR", help="directory of runs that continue from each other: this call adds a run"
     )
     parser.add_argument(
         "--since",
         metavar="RUN",
-        help="with --runs: the run to continue from: last (the default), a number, or none to start again",
+        help="with --runs: run to continue from: last (the default), a number, or none to start again",
     )
+    parser.add_argument("--replace", action="store_true", help="with --since: set aside the runs after that one")
     parser.add_argument(
-        "--replace", action="store_true", help="with --since: set the runs that come after that one aside"
-    )
-    parser.add_argument(
-        "--gaps", choices=("refuse", "allow"), default="refuse", help="whether offsets may be missing since that run"
+        "--gaps", choices=("refuse", "allow"), default="refuse", help="whether offsets can be missing since that run"
     )
     parser.add_argument(
         "--engine",
@@ -59,16 +59,16 @@ def add_parser(commands: Any) -> None:
     )
     _add_history_options(parser)
     parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
-    parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
+    parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none saves tables only")
     parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
     parser.add_argument(
-        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
+        "--flush-at-end", action="store_true", help="emit results that wait for later records; not for a handover"
     )
     parser.add_argument(
-        "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
+        "--cut", metavar="FILE", type=Path, help="file with the JSON of a Cut: where live workers will start"
     )
     parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
-    parser.add_argument("--from-start", action="store_true", help="delete what an earlier run has completed")
+    parser.add_argument("--from-start", action="store_true", help="delete the results of an earlier run")
     add_session_option(parser)
     add_settings_options(parser)
     parser.set_defaults(command=run)
@@ -87,43 +87,43 @@ def _add_history_options(parser: argparse.ArgumentParser) -> None:
         metavar="PART=COLUMN",
         action="append",
         default=[],
-        help=f"the column of a part of the records ({', '.join(PARTS)}), {NONE} if there is none; TOPIC.PART=COLUMN for"
-        " one topic",
+        help=f"column of a part of the records ({', '.join(PARTS)}), or {NONE}; TOPIC.PART=COLUMN for one topic",
     )
     parser.add_argument(
-        "--partitions", metavar="TOPIC=N", action="append", default=[], help="how many partitions a topic has in Kafka"
+        "--partitions", metavar="TOPIC=N", action="append", default=[], help="number of partitions of a topic in Kafka"
     )
-    parser.add_argument("--values", metavar="TOPIC", action="append", default=[], help="its columns hold no bytes")
+    parser.add_argument("--values", metavar="TOPIC", action="append", default=[], help="its columns do not hold bytes")
     parser.add_argument(
-        "--check-keys", action="store_true", help="compare partitions with those of Kafka's partitioner for Java"
+        "--check-keys", action="store_true", help="check the partitions against Kafka's Java partitioner"
     )
-    parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
-    parser.add_argument("--time-unit", choices=("s", "ms", "us", "ns"), help="the unit of timestamps that are integers")
+    parser.add_argument("--time-zone", metavar="ZONE", help="time zone of timestamps without one")
+    parser.add_argument("--time-unit", choices=("s", "ms", "us", "ns"), help="unit of integer timestamps")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the topology and the directory of a backfill that is complete."""
     parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="application id of the backfill")
 
 
 def add_session_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master; that of spark-submit if it started the command, otherwise this machine (local[*])",
+        help="Spark's master; default: that of spark-submit if it started the command, otherwise this machine"
+        " (local[*])",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.runs is None and (arguments.since or arguments.replace):
-        raise CannotRun("--since and --replace go with --runs DIR, the directory of the runs")
+        raise CannotRun("--since and --replace need --runs DIR, the directory of the runs")
     given = spark_settings(arguments)
     topology = checked_topology(arguments.topology, given)
     partitions = dict(_partitions(arguments.partitions))
     sources = dict(_pair(text, "--history", "TOPIC=PATH") for text in arguments.history)
     if not sources:
-        raise CannotRun("no history is given: --history TOPIC=PATH for each topic that the topology reads")
+        raise CannotRun("no history is given: give --history TOPIC=PATH for each topic that the topology reads")
     columns = [_column(text, sources) for text in arguments.column]
     cut = read_cut(arguments.cut)
     spark = None if arguments.engine != "spark" else spark_of(arguments)
@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = backfill.plan()
     say_lines(plan.explain())
     if base is not None and not plan.is_new:
-        say(f"nothing new since run {base.number}: its result stands")
+        say(f"nothing new since run {base.number}: its result is current")
         return CLEAN
     if not arguments.explain:
         sys.stdout.flush()
@@ -174,7 +174,9 @@ def _base(runs: Runs, since: str | None) -> ListedRun | None:
     if since == "none":
         return None
     if not since.isdecimal():
-        raise CannotRun(f"--since {since}: give last, none, or the number of a run (streams spark runs lists them)")
+        raise CannotRun(
+            f"--since {since} is not a run: give last, none, or the number of a run (streams spark runs lists them)"
+        )
     return runs.get(int(since))
 
 
@@ -184,7 +186,8 @@ def _check_later(runs: Runs, base: ListedRun | None, *, replace: bool) -> None:
     if later and not replace:
         numbers = ", ".join(str(one.number) for one in later)
         raise CannotRun(
-            f"run {numbers} in {runs.path} went on with it: say --replace to set them aside, and run their days again"
+            f"runs {numbers} in {runs.path} continued from it: give --replace to set them aside, and run their"
+            " histories again"
         )
 
 
@@ -243,7 +246,7 @@ def _history(
     if path == KAFKA:
         return History.kafka(spark, given.settings, topic)
     if spark is None and not os.path.exists(path):
-        raise CannotRun(f"--history {topic}={path}: there is no such file or directory")
+        raise CannotRun(f"--history {topic}={path}: the file or directory does not exist")
     own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
     own |= {part: column for of, part, column in columns if of == topic}
     return History.parquet(
@@ -261,7 +264,7 @@ def _partitions(given: Iterable[str]) -> Iterable[tuple[str, int]]:
     for text in given:
         topic, count = _pair(text, "--partitions", "TOPIC=N")
         if not count.isdecimal():
-            raise CannotRun(f"--partitions {text}: {count!r} is no number; give TOPIC=N")
+            raise CannotRun(f"--partitions {text}: {count!r} is not a number; give TOPIC=N")
         yield topic, int(count)
 
 
@@ -272,7 +275,7 @@ def _column(text: str, topics: Iterable[str]) -> tuple[str, str, str | None]:
     if part not in PARTS:
         raise CannotRun(f"--column {text}: a record has the parts {', '.join(PARTS)}, not {part!r}")
     if topic and topic not in topics:
-        raise CannotRun(f"--column {text}: there is no --history of topic {topic!r}")
+        raise CannotRun(f"--column {text}: topic {topic!r} does not have a --history")
     return topic, part, None if column == NONE else column
 
 

@@ -21,16 +21,16 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "diff",
         help="compare a table of a backfill with the live one",
-        description="Prints the keys whose rows differ between a table of a complete backfill and the table that the"
-        " application holds. Warns if the two have not read the same records. Exit status: 1 if they differ, 0 if not.",
+        description="Prints the keys whose rows differ between a table of a complete backfill and the live table of"
+        " the application. Warns if the two have not read the same records. Exit status: 1 if they differ,"
+        " otherwise 0.",
     )
     add_run_arguments(parser)
     parser.add_argument("--table", required=True, metavar="STORE", help="the store")
     parser.add_argument(
-        "--offsets", metavar="FILE", type=Path, help="a file with the JSON of pin_offsets: the part of the changelog to"
-        " read, instead of all of it",
+        "--offsets", metavar="FILE", type=Path, help="file with the JSON of pin_offsets: the offsets to read",
     )  # fmt: skip
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many keys to print; 20 by default")
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="number of keys to print; 20 by default")
     parser.add_argument("--to", metavar="PATH", help="also write all keys that differ to Parquet files there")
     parser.add_argument("--raw", action="store_true", help="compare keys and values as bytes")
     parser.add_argument("--expired-windows", action="store_true", help="also windows that a live store no longer shows")
@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.limit < 0:
-        raise CannotRun(f"--limit {arguments.limit}: give a number from 0")
+        raise CannotRun(f"--limit must be at least 0, got {arguments.limit}")
     given = spark_settings(arguments, arguments.run_dir)
     topology = checked_topology(arguments.topology, given)
     offsets = _offsets(arguments.offsets)
@@ -84,7 +84,7 @@ def _write(found: Any, path: str) -> None:
     except Exception as error:
         if "PATH_ALREADY_EXISTS" not in str(error):
             raise
-        raise CannotRun(f"{path} exists already: give a directory that does not exist yet") from None
+        raise CannotRun(f"{path} already exists: give a directory that does not exist yet") from None
 
 
 def _offsets(path: Path | None) -> OffsetRanges | None:

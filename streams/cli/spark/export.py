@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> None:
         " Parquet files.",
     )
     add_run_arguments(parser)
-    parser.add_argument("--to", required=True, metavar="PATH", help="a directory that does not exist yet")
+    parser.add_argument("--to", required=True, metavar="PATH", help="directory to create")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--table", metavar="STORE", help="the table of a store")
     what.add_argument("--output", metavar="TOPIC", help="the records of a topic, as bytes")
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     except Exception as error:
         if "PATH_ALREADY_EXISTS" not in str(error):
             raise
-        raise CannotRun(f"{arguments.to} exists already: give a directory that does not exist yet") from None
+        raise CannotRun(f"{arguments.to} exists already: give directory to create") from None
     count = spark.read.parquet(absolute(arguments.to)).count()
     say(f"wrote {count} rows to {arguments.to}")
     return CLEAN

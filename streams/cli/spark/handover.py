@@ -25,18 +25,18 @@ def _add_bootstrap(commands: Any) -> None:
     parser = commands.add_parser(
         "bootstrap",
         help="hand the result of a backfill over to live workers",
-        description="Writes the tables of a complete backfill to the changelogs of the application, and commits where"
-        " its workers begin. All workers must be stopped. Until it has reported success, no worker starts; after a"
-        " failure, run it again. Needs no Java.",
+        description="Writes the tables of a complete backfill to the changelogs of the application, and commits the"
+        " offsets at which its workers start. Stop all workers first. Workers do not start until it has"
+        " reported success; after a failure, run it again. Does not need Java.",
     )
     parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
     cuts = parser.add_mutually_exclusive_group()
-    cuts.add_argument("--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where workers begin")
+    cuts.add_argument("--cut", metavar="FILE", type=Path, help="file with the JSON of a Cut: where workers start")
     cuts.add_argument(
-        "--cut-time", metavar="MS", type=int, help="the time at which a history without offsets ends, in ms since 1970"
+        "--cut-time", metavar="MS", type=int, help="time at which a history without offsets ends, in ms since 1970"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace state and offsets that the application has")
+    parser.add_argument("--overwrite", action="store_true", help="replace the state and offsets of the application")
     parser.add_argument(
         "--publish", metavar="TOPIC", action="append", default=[], help="also write the backfill's records of an output"
     )
@@ -54,8 +54,8 @@ def _add_check(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
         help="report whether workers can start after a handover",
-        description="Looks at the committed offsets and changelogs of an application as its workers do before they"
-        " start. Changes nothing. Exit status: 1 if workers would not start, else 0. Needs no Java.",
+        description="Checks the committed offsets and changelogs of an application as its workers do before they"
+        " start. Changes nothing. Exit status: 1 if workers would not start, otherwise 0. Does not need Java.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)

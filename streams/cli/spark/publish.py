@@ -17,9 +17,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "publish",
         help="write the corrections of a live table to its topic",
-        description="Compares a table of a complete backfill with the table that the application holds, and writes the"
-        " corrected values to the topic of the table, each once; keys that only the live table has get a null value."
-        " Without --yes it prints what would be written, and writes nothing.",
+        description="Compares a table of a complete backfill with the live table of the application, and writes the"
+        " corrected values to the topic of the table, each exactly once. For keys that only the live table"
+        " has, it writes a null value. Without --yes it prints what it would write, and writes nothing.",
     )
     add_run_arguments(parser)
     parser.add_argument("--table", required=True, metavar="STORE", help="the store")
@@ -30,11 +30,11 @@ def add_parser(commands: Any) -> None:
     what.add_argument(
         "--rows", metavar="PATH", help="Parquet files that `streams spark diff --to` wrote, instead of a comparison"
     )
-    what.add_argument("--resume", action="store_true", help="complete what a call that was killed has begun")
+    what.add_argument("--resume", action="store_true", help="complete an earlier call that was killed")
     parser.add_argument(
         "--ignore-positions",
         action="store_true",
-        help="also if the application has processed other records than the backfill",
+        help="publish even if the application has processed other records than the backfill",
     )
     parser.add_argument("--yes", action="store_true", help="write the records")
     add_session_option(parser)
@@ -74,4 +74,4 @@ def _rows(spark: Any, arguments: argparse.Namespace, result: Any, topology: Any,
     except Exception as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-        raise CannotRun(f"--rows {arguments.rows}: there are no such files") from None
+        raise CannotRun(f"--rows {arguments.rows}: no such files exist") from None

@@ -13,12 +13,12 @@ from streams.cli.output.terminal import say
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "runs",
-        help="list the runs of a backfill with where each stands",
-        description="Lists the runs below a directory, which `streams spark backfill --runs DIR` has made: whether each"
+        help="list the runs of a backfill with their positions",
+        description="Lists the runs that `streams spark backfill --runs DIR` has created in a directory: whether each"
         " is complete, and the offset and the latest time of each partition at its end.",
     )
     parser.add_argument("runs", metavar="DIR", help="the directory of the runs")
-    parser.add_argument("--json", action="store_true", help="print the positions as JSON, a line for each run")
+    parser.add_argument("--json", action="store_true", help="print the positions as JSON, one line per run")
     parser.set_defaults(command=run)
 
 
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = Runs(arguments.runs).all()
     if not found and not arguments.json:
-        say(f"there are no runs in {arguments.runs}")
+        say(f"no runs exist in {arguments.runs}")
     for one in found:
         if arguments.json:
             position = None if one.position is None else one.position.data()

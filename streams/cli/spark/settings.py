@@ -23,8 +23,9 @@ def spark_settings(arguments: argparse.Namespace, run_dir: str | None = None) ->
     ran = _id_of(run_dir)
     if given.origins[APPLICATION_ID].startswith("name of ") and ran not in (None, found):
         raise CannotRun(
-            f"the backfill in {run_dir} ran for application {ran!r}, and none is given, so that it would be {found!r},"
-            f" the {given.origins[APPLICATION_ID]}: say --application-id with that of the live application"
+            f"the backfill in {run_dir} ran for application {ran!r}, but no application id is given, so it would be"
+            f" {found!r}, the {given.origins[APPLICATION_ID]}: give --application-id with the id of the live"
+            " application"
         )
     say_derived_id(given, found)
     return given

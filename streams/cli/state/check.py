@@ -26,11 +26,11 @@ ROWS = 100
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
-        help="say whether a new version reads the rows on disk",
-        description="Compares the serdes of each store of a new version with those by which the rows on disk were"
-        " written, field by field. Where nothing is known of these, some rows are read, and all of them where values of"
-        " a version before the last one may be there. A line for each store of each task: ok, warn or fail. Exit"
-        " status: 1 if anything fails, else 0. Works while the worker runs.",
+        help="check that a new version can read the rows on disk",
+        description="Compares the serdes of each store of a new version with those that wrote the rows on disk, field"
+        " by field. If those are unknown, it reads some rows; if values of earlier versions may exist, it"
+        " reads all rows. Prints one line per store and task: ok, warn or fail. Exit status: 1 if a check"
+        " fails, otherwise 0. Works while the worker runs.",
     )
     parser.add_argument("--new", dest="topology", metavar="APP", required=True, help="the new version, such as app.py")
     add_place_options(parser)
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{finding}")
         status = FAILED if finding.verdict is Verdict.FAIL else status
     if not looked_at:
-        say(f"no stores on disk in {place.root}")
+        say(f"{place.root} does not have stores on disk")
     return status
 
 
@@ -61,7 +61,7 @@ def _findings(place: StorePlace, topology: Topology) -> Iterator[Finding]:
                 if store.name in topology.stores:
                     yield _of_store(place, topology, reader, store)
                 elif store.name not in topology.global_stores:
-                    what = "the new version has no such store: it is left alone, and its rows are not read"
+                    what = "the new version does not have this store: it stays as it is, and its rows are not read"
                     yield warn(f"{task.name} {store.name}", what)
 
 
@@ -85,11 +85,9 @@ def _of_store(place: StorePlace, topology: Topology, reader: DatabaseReader, sto
             because = "".join(f" ({'; '.join(one.problems)})" for one in older if one.problems)
             return fail(what, f"{reading.problem}{because}")
         if older:
-            return ok(
-                what, f"values of versions before the last one may be there, and all {reading.count} rows are read"
-            )
-        return ok(
-            what, f"nothing is known of the form of its {' and '.join(unknown)}; {reading.count} rows can be read"
-        )
+            return ok(what, f"values of earlier versions may exist; all {reading.count} rows can be read")
+        return ok(what, f"the format of its {' and '.join(unknown)} is unknown; {reading.count} rows can be read")
     changed = [one.part for one in found if one.fit is Fit.COMPATIBLE]
-    return ok(what, f"another form of its {' and '.join(changed)}, which is read" if changed else "the same form")
+    return ok(
+        what, f"another format of its {' and '.join(changed)}, which can be read" if changed else "the same format"
+    )

@@ -41,22 +41,22 @@ def add_parser(commands: Any) -> None:
     parser = add_with_examples(
         commands,
         "clone",
-        "start another application from the state of this one",
+        "start another application from the state of an application",
         _EXAMPLES,
-        "Copies the changelogs of an application, and the repartition records that it has not read, to those of another"
-        " application id, and commits its offsets for that: workers of the new id go on where this application has"
-        " stopped. All of its workers must be stopped; with --wait most is copied while they run. Nothing of this"
-        " application is changed. It may be killed at any time: called again, it goes on. Exit status: 1 if it is"
-        " refused or fails, else 0.",
+        "Copies the changelogs of an application, and the repartition records that it has not read, to those of"
+        " another application id, and commits its offsets for the new id: workers of the new id continue where this"
+        " application has stopped. Stop all of its workers first; with --wait, most is copied while they run. The"
+        " command does not change this application. You can kill it at any time: run it again to continue. Exit"
+        " status: 1 if it is rejected or fails, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
-    parser.add_argument("--as", dest="clone", metavar="ID", required=True, help="the id of the new application")
+    parser.add_argument("--as", dest="clone", metavar="ID", required=True, help="id of the new application")
     parser.add_argument(
         "--wait",
         action="store_true",
-        help="copy while the workers run, wait until they are stopped, and copy the rest then",
+        help="copy while the workers run, wait until they are stopped, then copy the rest",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be copied, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be copied, and change nothing")
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run, dry_run))
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     clock = clock or SystemClock()
     target = target_of(arguments)
     if not target.has_id:
-        raise CannotRun("name the application, such as app.py, or its id by --application-id")
+        raise CannotRun("specify the application, such as app.py, or its id by --application-id")
     topology, clone_config = target.known_topology(), _with_id(arguments)
     source, clone = target.config.application_id, clone_config.application_id
     check_ids(source, clone)
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
         if made.is_complete():
             if not arguments.dry_run:
                 made.forget_progress()
-            say(f"application {clone!r} is a complete clone of {source!r} already: start its workers")
+            say(f"application {clone!r} is already a complete clone of {source!r}: start its workers")
             return CLEAN
         made.committed()
         members = made.members()
@@ -98,7 +98,8 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
             sys.stdout.flush()
             raise StreamsError(
                 f"nothing was changed: application {source!r} runs, its group has {counted(len(members), 'member')}"
-                f" ({', '.join(members[:3])}). Stop all workers first; --wait copies while they run, and waits for that"
+                f" ({', '.join(members[:3])}). Stop all workers first; --wait copies while they run, and waits until"
+                " they are stopped"
             )
         topics = sorted({place.topic for one in (*plan.changelogs, *plan.repartitions) for place in one})
         with connection.transactional_producer(topics, plan.group) as producer:
@@ -133,8 +134,8 @@ def _complete(made: Clone, source: str, producer: Producer, clock: Clock) -> Non
         if made.finish(producer):
             return
     raise RetryableError(
-        f"the topics of application {source!r} change, though its group has no members: is a worker running that is not"
-        " in the group? Stop it, and clone again"
+        f"the topics of application {source!r} change although its group has no members: a worker may run that is not"
+        " in the group. Stop it, and clone again"
     )
 
 
@@ -149,7 +150,7 @@ def _show(plan: ClonePlan, ends: Any, members: Collection[str]) -> None:
     if topics:
         table(("TOPIC", "COPIED TO", "PARTITIONS"), ((t, plan.renamed(t), str(partitions[t])) for t in topics))
     for store in plan.unlogged:
-        say(f"store {store!r} has no changelog: it begins empty")
+        say(f"store {store!r} does not have a changelog: it starts empty")
 
 
 def _say_done(target: Target, made: Clone, clone: str) -> None:

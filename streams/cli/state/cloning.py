@@ -173,8 +173,8 @@ def _refuse_uncopied(tasks: Iterable[TaskPlan]) -> None:
         for store in one.source_changelogs:
             if one.changelogs[store] in one.repartition_topics:
                 raise CannotRun(
-                    f"store {store!r} is restored from repartition topic {one.changelogs[store]!r}, of which a clone"
-                    " has unread records only: give the store a changelog of its own"
+                    f"store {store!r} is restored from repartition topic {one.changelogs[store]!r}, but a clone copies"
+                    " only its unread records: give the store its own changelog"
                 )
 
 
@@ -298,13 +298,13 @@ class Clone:
         if not found:
             raise StreamsError(
                 f"application {source!r} cannot be {self._plan.handover.done}: its group has no committed offset of the"
-                " topics that this topology reads. Name the topology that it runs, and its id by --application-id"
+                " topics that this topology reads. Give the topology that it runs, and its id by --application-id"
             )
         for place, one in found.items():
             if (handover := TopicPartitionMetadata.decode(one.metadata).handover) is not None:
                 raise StreamsError(
-                    f"application {source!r} cannot be {self._plan.handover.done}: the committed offset of {place} says"
-                    f" that the handover {handover!r} to it was begun and is not complete. Complete that first"
+                    f"application {source!r} cannot be {self._plan.handover.done}: by the committed offset of {place},"
+                    f" the handover {handover!r} to it was started but is not complete. Complete the handover first"
                 )
         return found
 
@@ -325,7 +325,7 @@ class Clone:
         if others:
             place = min(others)
             raise StreamsError(
-                f"nothing was changed: application {clone!r} has state already: its group has committed offset"
+                f"nothing was changed: application {clone!r} already has state: its group has committed offset"
                 f" {committed[place].offset} of {place}. Give another id by --as"
             )
         return False
@@ -420,8 +420,8 @@ class Clone:
                 return ends
             if self._clock.monotonic() > until:
                 raise RetryableError(
-                    f"a transaction of application {self._plan.source!r} is open in {min(still_open)} and does not"
-                    f" end: is a worker running that is not in the group? Stop it, and {self._plan.handover.again}"
+                    f"a transaction of application {self._plan.source!r} is open in {min(still_open)} and does not end:"
+                    f" a worker may run that is not in the group. Stop it, and {self._plan.handover.again}"
                 )
             self._clock.wait(PAUSE_S)
 
@@ -445,8 +445,7 @@ class Clone:
             if start < begin and begin < ends[one.source]:
                 raise StreamsError(
                     f"application {plan.source!r} cannot be {plan.handover.done}: records of {one.source} from offset"
-                    f" {start} to {begin} were deleted before it has read them, and its workers would refuse to start,"
-                    " too"
+                    f" {start} to {begin} were deleted before it read them, so its workers would not start either"
                 )
             starts[one] = max(start, begin)
         self._begin_progress(starts)
@@ -508,8 +507,8 @@ class Clone:
         for place, one in offsets.items():
             if found.get(place) != one:
                 raise StreamsError(
-                    f"the committed offset of {place} of application {self._plan.clone!r} is not the one that was"
-                    f" committed: another process has changed it. Stop it, and {self._plan.handover.again}"
+                    f"the committed offset of {place} of application {self._plan.clone!r} is not the one that this"
+                    f" command committed: another process has changed it. Stop it, and {self._plan.handover.again}"
                 )
 
     # ------------------------------------------------------------------ progress
@@ -540,7 +539,7 @@ class Clone:
         except AuthorizationError:
             say_error(
                 f"group {former_copy_group(self._plan.clone)!r} may not be read, so a copy that a former version has"
-                " begun would not be continued"
+                " started would not be continued"
             )
             return {}
 
@@ -565,7 +564,7 @@ class Clone:
         filled = sorted(place for place in unknown if ends[place])
         if filled:
             raise StreamsError(
-                f"nothing was copied: application {self._plan.clone!r} has state already: {filled[0]} has had records."
+                f"nothing was copied: application {self._plan.clone!r} already has state: {filled[0]} has had records."
                 f" Give another id by --as, or reset it (`streams reset APP --application-id {self._plan.clone}`)"
             )
 
@@ -663,4 +662,4 @@ def check_ids(source: str, clone: str) -> None:
     :raises CannotRun: if both are the same.
     """
     if source == clone:
-        raise CannotRun(f"--as needs another id than that of the application, which is {source!r}")
+        raise CannotRun(f"--as must not be the id of the application, got {source!r}")

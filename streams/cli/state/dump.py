@@ -81,7 +81,7 @@ class ReadableRows:
         except Exception as error:
             raise StoreError(
                 f"the {part} {data.hex()} cannot be read by the serde {serde.name!r}: {type(error).__name__}: {error};"
-                f" name another by --{part}-serde, or hex",
+                f" give another serde by --{part}-serde, or hex",
                 store=self.store,
             ) from error
 
@@ -99,13 +99,13 @@ class ReadableRows:
                 return bytes.fromhex(text)
             data = fitted(serde, text, is_text=True).data
             if data is None:
-                raise ValueError("a key is not null")
+                raise ValueError("a key must not be null")
             return data
         except Exception as error:
-            how = "hexadecimal digits; name its serde by --key-serde to type it otherwise"
+            how = "hexadecimal digits; give its serde by --key-serde to type it in another form"
             if serde is not None:
-                how = f"one that the serde {serde.name!r} writes; type hex: and its bytes in hexadecimal digits"
-            raise CannotRun(f"{text!r} is not a key of store {self.store!r}: {error}; a key is {how}") from error
+                how = f"a value of the serde {serde.name!r}; or type hex: and its bytes in hexadecimal digits"
+            raise CannotRun(f"{text!r} is not a key of store {self.store!r}: {error}; a key must be {how}") from error
 
 
 def _named(name: str | None, part: str) -> Serde[Any] | None:
@@ -168,7 +168,7 @@ def _builder(store: str, topology: Topology) -> StoreBuilder[Any, Any]:
         found = topology.global_stores[store].builder
     if found is None:
         names = ", ".join(sorted({*topology.stores, *topology.global_stores})) or "none"
-        raise CannotRun(f"the topology has no store {store!r}; it has: {names}")
+        raise CannotRun(f"the topology does not have store {store!r}; it has: {names}")
     return found
 
 
@@ -179,7 +179,7 @@ def _of_topology(given: Serde[Any] | None, default: Serde[Any] | None, topic: st
     try:
         return resolve_serde(given, default, f"the store of {topic}", part).bind(topic, is_key=is_key).inside()
     except ConfigError as error:
-        raise CannotRun(f"{error.message}; or name one by --{part}-serde") from error
+        raise CannotRun(f"{error.message}; or give one by --{part}-serde") from error
 
 
 _TIMES = frozenset({
@@ -192,9 +192,9 @@ def add_parser(commands: Any) -> None:
         "dump",
         help="print the entries of a store",
         description="Prints the entries of one store as a table, with the times, headers and versions that its kind"
-        " keeps. Keys and values are hexadecimal digits unless serdes are named, or taken from a topology. Times are in"
-        " UTC; with --format json they are milliseconds since 1970. Works while the worker runs, and shows what was"
-        " committed.",
+        " keeps. Keys and values are hexadecimal digits unless serdes or a topology are given. Times are in"
+        " UTC; with --format json they are milliseconds since 1970. Works while the worker runs, and shows"
+        " committed entries.",
     )
     where.add_store_argument(parser)
     add_serde_options(parser)
@@ -205,21 +205,20 @@ def add_parser(commands: Any) -> None:
 
 
 def add_serde_options(parser: argparse.ArgumentParser) -> None:
-    where.add_topology_option(parser, "where serdes and the sizes of windows are taken from, for instance app:topology")
+    where.add_topology_option(parser, "topology with the serdes and the sizes of windows, for instance app:topology")
     for part in ("key", "value"):
         parser.add_argument(
             f"--{part}-serde",
             metavar="SERDE",
-            help=f"how {part}s are read: a name such as string, long or json, the import path of a serde or model, or"
-            " hex",
+            help=f"serde of {part}s: a name such as string, long or json, the import path of a serde or model, or hex",
         )
 
 
 def add_range_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="low", metavar="KEY", help="the first key, as its serde reads it, or hex:...")
-    parser.add_argument("--to", dest="high", metavar="KEY", help="the last key")
-    parser.add_argument("--prefix", metavar="KEY", help="only keys whose bytes start with those of this one")
-    parser.add_argument("--limit", metavar="N", type=_count, help="at most this many entries")
+    parser.add_argument("--from", dest="low", metavar="KEY", help="first key, as its serde reads it, or hex:...")
+    parser.add_argument("--to", dest="high", metavar="KEY", help="last key")
+    parser.add_argument("--prefix", metavar="KEY", help="only keys whose bytes start with those of this key")
+    parser.add_argument("--limit", metavar="N", type=_count, help="most entries to print")
     parser.add_argument("--reverse", action="store_true", help="backwards")
 
 
@@ -243,7 +242,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = table(columns, (_cells(columns, entry, arguments.store) for entry in wanted))
     if rows and sys.stdout.isatty() and None in (readable.key_serde, readable.value_serde):
         say_error(
-            "bytes are shown as hexadecimal digits: name serdes by --key-serde and --value-serde, or a topology by"
+            "bytes are shown as hexadecimal digits: give serdes by --key-serde and --value-serde, or a topology by"
             " --topology"
         )
     return CLEAN
@@ -274,7 +273,7 @@ def _cells(columns: Sequence[str], entry: dict[str, Any], store: str) -> list[st
     :raises CannotRun: if it has an additional column, since a worker changed the store's kind meanwhile.
     """
     if more := entry.keys() - set(columns):
-        raise CannotRun(f"store {store!r} has got {', '.join(sorted(more))} meanwhile: dump it again")
+        raise CannotRun(f"store {store!r} has received {', '.join(sorted(more))} in the meantime: dump it again")
     return [cell(name, entry.get(name)) for name in columns]
 
 
@@ -322,7 +321,7 @@ def _bounds(readable: ReadableRows, arguments: argparse.Namespace) -> tuple[byte
     high = None if arguments.high is None else readable.key_bytes(arguments.high) + b"\x00"
     if arguments.prefix is not None:
         if low is not None or high is not None:
-            raise CannotRun("--prefix cannot go with --from and --to")
+            raise CannotRun("--prefix does not work with --from and --to")
         low = readable.key_bytes(arguments.prefix)
         stripped = low.rstrip(b"\xff")
         high = stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

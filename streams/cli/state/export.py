@@ -25,10 +25,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="write the entries of a store to a Parquet file",
-        description="Writes the entries that dump prints to a Parquet file. Keys and values are bytes unless serdes"
-        " are named, or taken from a topology; numbers, text and truth values keep their types, what json or a serde of"
-        " your own reads is JSON. The columns are those of the store's kind."
-        " Needs pyarrow (pip install 'streams-for-kafka[parquet]').",
+        description="Writes the entries that dump prints to a Parquet file. Keys and values are bytes unless serdes or"
+        " a topology are given. Numbers, strings and booleans keep their types; values of json or of your"
+        " serdes become JSON. The columns depend on the kind of the store. Needs pyarrow (pip install"
+        " 'streams-for-kafka[parquet]').",
     )
     add_store_argument(parser)
     parser.add_argument("--to-file", metavar="FILE", type=Path, required=True, help="the Parquet file to write")
@@ -101,7 +101,9 @@ class _Table:
         :raises CannotRun: if it has an additional column, since a worker changed the store's kind meanwhile.
         """
         if more := entry.keys() - set(self.schema.names):
-            raise CannotRun(f"store {self._store!r} has got {', '.join(sorted(more))} meanwhile: export it again")
+            raise CannotRun(
+                f"store {self._store!r} has received {', '.join(sorted(more))} in the meantime: export it again"
+            )
         row = dict(entry)
         for name in self._as_json:
             row[name] = None if row[name] is None else _json(row[name])

@@ -20,9 +20,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "list",
         help="list the stores on disk",
-        description="Lists the stores of every application and task: kind, format, number of entries, ~ if it is an"
-        " estimate, size of its table files, offset of the last changelog record that it holds, and next input offsets"
-        " of the task. Works while the worker runs.",
+        description="Lists the stores of every application and task: kind, format, number of entries (with ~ if"
+        " estimated), size of the table files, offset of the last changelog record in the store, and next"
+        " input offsets of the task. Works while the worker runs.",
     )
     add_format_option(parser)
     add_place_options(parser)
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             say(json_text(row))
     elif not table(_COLUMNS, map(_line, rows)):
-        say(f"no stores on disk in {place.root}")
+        say(f"{place.root} does not have stores on disk")
     return status
 
 
@@ -74,7 +74,7 @@ def _stores(task: StoredTask) -> Iterator[dict[str, Any]]:
             }
         if reader.damage is not None:
             raise StateError(
-                f"the database at {reader.path} is damaged: {reader.damage}; `streams state verify` says where"
+                f"the database at {reader.path} is damaged: {reader.damage}; `streams state verify` reports where"
             )
 
 

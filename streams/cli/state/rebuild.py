@@ -19,17 +19,22 @@ from streams.cli.state.where import StorePlace, add_place_options, add_store_arg
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "rebuild",
-        help="take a store out, to be restored from its changelog",
-        description="Removes the rows and the changelog offset of a store in every task that has it, or in those named"
-        " by --task; the next start restores it from its changelog. With --task and no store, removes all state of that"
-        " task, also where its database cannot be opened. Refuses while a worker has the task open.",
+        help="remove a store, so it is restored from its changelog",
+        description="Removes the rows and the changelog offset of a store in every task that has it, or in the tasks"
+        " given by --task; the next start restores it from its changelog. With --task and no store, removes"
+        " all state of that task, even if its database cannot be opened. Fails while a worker has the task"
+        " open.",
     )
     add_store_argument(parser, nargs="?")
     parser.add_argument(
-        "--force", action="store_true", help="also where there is no changelog offset, as in stores without a changelog"
+        "--force",
+        action="store_true",
+        help="also remove rows without a changelog offset, as in stores without a changelog",
     )
     parser.add_argument(
-        "--yes", action="store_true", help="do not ask; needed off a terminal for rows that nothing restores"
+        "--yes",
+        action="store_true",
+        help="do not ask for confirmation; required without a terminal for rows that cannot be restored",
     )
     add_place_options(parser)
     parser.set_defaults(command=run)
@@ -49,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = place_of(arguments)
     if arguments.store is None:
         if not arguments.task:
-            raise CannotRun("name the store to rebuild, or by --task a task whose state is to be removed as a whole")
+            raise CannotRun("give the store to rebuild, or by --task a task whose whole state is to be removed")
         tasks = place.tasks()
         unlogged = [one for task in tasks for one in _unlogged_stores(task)]
         _refuse_unlogged(arguments, unlogged)
@@ -102,13 +107,14 @@ def _refuse_unlogged(arguments: argparse.Namespace, unlogged: list[_Unlogged]) -
     if unlogged and not arguments.force:
         first = unlogged[0]
         raise CannotRun(
-            f"store {first.store!r} has no changelog offset in task {first.task}: if it has no changelog, its rows"
-            " cannot be restored; --force removes them. With a changelog it is restored at the next start in any case"
+            f"store {first.store!r} does not have a changelog offset in task {first.task}: without a changelog, its"
+            " rows cannot be restored; give --force to remove them. With a changelog it is restored at the next start"
+            " in any case"
         )
     if unlogged and not arguments.yes and not _has_terminal():
         raise CannotRun(
-            "nothing was changed: --yes is needed to remove rows that nothing restores where there is no terminal to"
-            " ask on"
+            "nothing was changed: without a terminal for the question, give --yes to remove rows that cannot be"
+            " restored"
         )
 
 
@@ -120,10 +126,10 @@ def _agreed(arguments: argparse.Namespace, what: str, unlogged: list[_Unlogged])
     """Asks the person at the terminal, if there is one, whether to continue."""
     if arguments.yes or not _has_terminal():
         return True
-    consequence = "They come back from the changelog at the next start, which may take long."
+    consequence = "The next start restores them from the changelog, which can take long."
     if unlogged:
         names = ", ".join(dict.fromkeys(repr(one.store) for one in unlogged))
-        consequence = f"Nothing restores the rows of {names}, which have no changelog offset."
+        consequence = f"The rows of {names} do not have a changelog offset, so they cannot be restored."
     if ask(f"{what}? {consequence}"):
         return True
     say("nothing was changed")

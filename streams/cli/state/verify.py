@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 def add_parser(commands: object) -> None:
     parser = commands.add_parser(  # type: ignore[attr-defined]
         "verify",
-        help="read everything on disk, and say what is damaged",
-        description="Reads each row of each store, or of one, with its checksum, and looks whether it is one of the"
-        " store's kind, whether the format and all column families are there, whether the changelog offset is, and"
-        " whether a log was lost in front of a later one. A"
-        " line for each: ok or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
+        help="read all state on disk, and report damage",
+        description="Reads each row of each store, or of one store, with its checksum. Checks that the row fits the"
+        " kind of the store, that the format, all column families and the changelog offset exist, and that no"
+        " log before a later one was lost. Prints one line per check: ok or fail. Exit status: 1 if a check"
+        " fails, otherwise 0. Works while the worker runs.",
     )
     add_store_argument(parser, nargs="?")
-    add_topology_option(parser, "says which stores have no changelog, and so no offset; for instance app:topology")
+    add_topology_option(
+        parser, "topology that shows which stores have no changelog, and so no offset; for instance app:topology"
+    )
     add_place_options(parser)
     parser.set_defaults(command=changes_nothing(run))
 
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not looked_at:
         if arguments.store is not None:
             next(place.stores(arguments.store))  # says which stores there are
-        say(f"no stores on disk in {place.root}")
+        say(f"{place.root} does not have stores on disk")
     return status
 
 
@@ -92,7 +94,7 @@ def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
     positions = positions_of(reader)
     for name, position in positions.items():
         if position is None:
-            return fail(task.name, str(damaged(reader.path, f"its input position of {name} is no offset")))
+            return fail(task.name, str(damaged(reader.path, f"its input position of {name} is not an offset")))
     return ok(task.name, f"format {reader.format}, {len(positions)} input positions")
 
 
@@ -101,7 +103,7 @@ def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | N
 
     what = f"{store.task.name} {store.name}"
     if store.kind is None:
-        yield fail(what, f"this release knows no kind of store with the families {', '.join(store.suffixes)}")
+        yield fail(what, f"this release does not have a kind of store with the families {', '.join(store.suffixes)}")
     for family in store.missing:
         yield fail(what, f"its column family {family!r} is missing; {rebuild_store(store.name)}")
     entries = 0
@@ -116,8 +118,8 @@ def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | N
     elif not store.offsets and entries and _logged(store, topology):
         yield fail(
             what,
-            f"{entries} entries, and no changelog offset: it is restored at the next start. If the store has no"
-            " changelog, name the topology by --topology",
+            f"{entries} entries, but no changelog offset: it is restored at the next start. If the store does not have"
+            " a changelog, give the topology by --topology",
         )
     elif store.kind is not None and not store.missing:
         offsets = ", ".join(f"{name}@{offset}" for name, offset in store.offsets.items()) or "no changelog"
@@ -129,7 +131,7 @@ def _logged(store: StoredStore, topology: Topology | None) -> bool:
     if topology is None:
         return True
     if store.name not in topology.stores and store.name not in topology.global_stores:
-        raise CannotRun(f"the topology has no store {store.name!r}")
+        raise CannotRun(f"the topology does not have store {store.name!r}")
     found = topology.stores.get(store.name)
     return found is None or found.logging or store.name in topology.source_changelogs
 

@@ -80,7 +80,7 @@ class StorePlace:
             raise failure
         if not found:
             names = ", ".join(sorted(there)) or "none"
-            raise CannotRun(f"there is no store {store!r} on disk in {self.root}; there are: {names}")
+            raise CannotRun(f"store {store!r} does not exist on disk in {self.root}; existing stores: {names}")
 
 
 def place_of(arguments: argparse.Namespace) -> StorePlace:
@@ -88,20 +88,20 @@ def place_of(arguments: argparse.Namespace) -> StorePlace:
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which state")
+    group = parser.add_argument_group("filters")
     group.add_argument("--state-dir", metavar="DIR", help="the root of the state directories (state.dir)")
     group.add_argument(
         "--task",
         metavar="TASK",
         action="append",
         default=[],
-        help="0_1, or global/0 for global stores; may be repeated",
+        help="0_1, or global/0 for global stores; repeatable",
     )
     add_settings_options(parser)
 
 
 def add_store_argument(parser: argparse.ArgumentParser, **how: Any) -> None:
-    parser.add_argument("store", metavar="STORE", help="the store's name", **how)
+    parser.add_argument("store", metavar="STORE", help="name of the store", **how)
 
 
 def add_topology_option(parser: argparse.ArgumentParser, what: str) -> None:
@@ -109,4 +109,4 @@ def add_topology_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_format_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or a JSON object a line")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or one JSON object per line")

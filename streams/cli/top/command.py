@@ -38,25 +38,25 @@ def add_parser(commands: Any) -> None:
     parser = add_with_examples(
         commands,
         "top",
-        "show what the workers of an application do",
+        "show the workers of an application",
         _EXAMPLES,
-        "Shows the workers of APP that you run on this machine, or those at --url: their"
-        " tasks with rate, lag, stream time, results that are held back, dropped records and sizes of stores, and, when"
-        " nothing comes out, why. On a terminal it goes on until q is pressed; elsewhere, and with --once, it prints"
-        " what there is now. Exit status: 1 if no worker was found, else 0.",
+        "Shows the workers of APP that you run on this machine, or those at --url: their tasks with rate, lag, stream"
+        " time, held-back results, dropped records and sizes of stores, and the likely causes if no output appears."
+        " On a terminal it runs until you press q; otherwise, and with --once, it prints the current state. Exit"
+        " status: 1 if no worker was found, otherwise 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     add_worker_options(parser)
-    parser.add_argument("--once", action="store_true", help="print what there is now, and end")
+    parser.add_argument("--once", action="store_true", help="print the current state, and end")
     parser.add_argument("--json", action="store_true", help="with --once: print one JSON object")
     parser.add_argument(
         "--interval",
         type=_seconds,
         default=1.0,
         metavar="S",
-        help="seconds from one look to the next (default: %(default)s)",
+        help="seconds between refreshes (default: %(default)s)",
     )
-    parser.add_argument("--sort", choices=_SORTS, default="task", help="the order of tasks (default: %(default)s)")
+    parser.add_argument("--sort", choices=_SORTS, default="task", help="order of the tasks (default: %(default)s)")
     add_settings_options(parser)
     parser.set_defaults(command=run)
 
@@ -79,7 +79,7 @@ def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
     if arguments.url:
         return ", ".join(arguments.url), over_http(arguments.url, token_of(arguments.token_file))
     if arguments.topology is None and not _has_id(arguments):
-        raise CannotRun("give the application as APP, or --application-id, or the HTTP ports of its workers by --url")
+        raise CannotRun("give the application as APP or by --application-id, or the HTTP ports of its workers by --url")
     from streams.config import StreamsConfig
 
     given = {"bootstrap.servers": "not-asked:9092", **given_settings(arguments, derives_id=True).settings}

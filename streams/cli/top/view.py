@@ -172,8 +172,8 @@ def why(now: Seen, before: Seen | None) -> list[str]:
     """Returns in words why nothing comes out, most likely first; nothing where no figure speaks for a reason."""
     if not now.workers and not now.problems:
         return [
-            "no worker of this application is seen that you run on this machine: start one by `streams run`,"
-            " or name the HTTP ports of others by --url"
+            "you run no worker of this application on this machine: start one by `streams run`, or give the HTTP ports"
+            " of other workers by --url"
         ]
     earlier = {worker.client_id: worker for worker in (before.workers if before is not None else ())}
     has_tasks = any(worker.tasks for worker in now.workers)
@@ -190,7 +190,9 @@ def _summary(application_id: str, now: Seen, tasks: Sequence[TaskRow]) -> str:
     own = [row for row in tasks if not row.is_global]
     lags = [row.task.lag for row in own]
     known = [lag for lag in lags if lag is not None]
-    lag = f"lag {amount(sum(known))}" + ("" if len(known) == len(lags) else " and more, as not all is known yet")
+    lag = f"lag {amount(sum(known))}" + (
+        "" if len(known) == len(lags) else " and more, because some lags are not known yet"
+    )
     dropped = sum(row.task.dropped for row in tasks)
     return (
         f"{application_id}: {counted(len(now.workers), 'worker')}, {counted(len(own), 'task')},"
@@ -280,7 +282,7 @@ def _brokers(workers: Sequence[WorkerStatus]) -> Section:
             one.id if one.id >= 0 else "",
             one.address,
             f"{worker.host}:{worker.pid}" if len(workers) > 1 else "",
-            f"no connection of {counted(one.unreachable, 'client')}" if one.unreachable else _connected(one),
+            f"{counted(one.unreachable, 'client')} without a connection" if one.unreachable else _connected(one),
             _ms(one.latency_ms),
             _ms(one.latency_p99_ms),
             amount(one.queued),

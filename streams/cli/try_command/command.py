@@ -20,57 +20,62 @@ examples:
 lines:
   VALUE, or KEY<tab>VALUE; where several topics are read TOPIC<tab>VALUE or TOPIC<tab>KEY<tab>VALUE
   {"topic": "orders", "key": "ann", "value": 3, "timestamp": "2025-01-01T12:00:00Z", "headers": {"source": "web"}}
-  @+5m     lets five minutes pass; @2025-01-01T12:00:00Z goes to that time
+  @+5m     lets five minutes pass; @2025-01-01T12:00:00Z moves the clock to that time
 
-Exit status: 0 at the end of the input, 1 if records do not fit or the topology fails, 2 if it cannot run as asked.
+Exit status: 0 at the end of the input, 1 if records do not fit or the topology fails, 2 if the arguments are wrong.
 """
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "try",
-        help="run a topology on records that you type, have in a file, or have made up, without Kafka",
-        description="Runs the topology of APP in this process, without Kafka, and prints what it writes: as a table on"
-        " a terminal, as JSON lines elsewhere. Nothing is kept.",
+        help="run a topology without Kafka, on records that you type, read from files, or generate",
+        description="Runs the topology of APP in this process, without Kafka, and prints its output: as a table on a"
+        " terminal, otherwise as JSON lines. It saves nothing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
-    given = parser.add_argument_group("records", "from standard input unless something else is given")
+    given = parser.add_argument_group("records", "by default from standard input")
     given.add_argument(
         "--input",
         dest="inputs",
         metavar="[TOPIC=]FILE",
         action="append",
         default=[],
-        help="a file of lines, JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), or - for standard input; may be"
-        " repeated: then records are merged by their timestamps",
+        help="a file of lines, JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), or - for standard input;"
+        " repeatable: records are merged by their timestamps",
     )
-    given.add_argument("--generate", type=_positive, metavar="N", help="make up N records for each topic that is read")
-    given.add_argument("--seed", type=int, default=0, metavar="N", help="make up others (default: %(default)s)")
-    given.add_argument("--topic", metavar="TOPIC", help="the topic of records that do not say one")
-    given.add_argument("--separator", default="\t", metavar="TEXT", help="what ends the key of a line (default: a tab)")
-    given.add_argument("--values", action="store_true", help="JSON objects and rows are values, never records")
-    given.add_argument("--key-field", metavar="NAME", help="the field or column of such a value that is the key")
-    given.add_argument("--time-field", metavar="NAME", help="the one that is the timestamp")
-    time = parser.add_argument_group("time", "records without a timestamp get that of the wall clock")
-    time.add_argument("--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stops")
-    time.add_argument("--advance", metavar="DURATION", type=_duration, help="lets that pass at the end, such as 5m")
-    spread = parser.add_argument_group("partitions", "what one partition hides is said at the end")
-    spread.add_argument(
-        "--partitions", type=_positive, metavar="N", help="give each topic N partitions, as tasks read them"
+    given.add_argument("--generate", type=_positive, metavar="N", help="generate N records for each topic that is read")
+    given.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="random seed for --generate (default: %(default)s)"
     )
-    spread.add_argument("--workers", type=_positive, metavar="N", help="share the tasks out among N workers")
+    given.add_argument("--topic", metavar="TOPIC", help="topic of records without one")
+    given.add_argument(
+        "--separator",
+        default="\t",
+        metavar="TEXT",
+        help="separator between the key and the value of a line (default: a tab)",
+    )
+    given.add_argument("--values", action="store_true", help="treat JSON objects and rows as values, never as records")
+    given.add_argument("--key-field", metavar="NAME", help="field or column with the key")
+    given.add_argument("--time-field", metavar="NAME", help="field or column with the timestamp")
+    time = parser.add_argument_group("time", "records without a timestamp get the time of the wall clock")
+    time.add_argument("--start", metavar="TIME", type=_time, help="start time of the wall clock, which then stops")
+    time.add_argument("--advance", metavar="DURATION", type=_duration, help="let this time pass at the end, such as 5m")
+    spread = parser.add_argument_group("partitions", "reports at the end what a single partition hides")
+    spread.add_argument("--partitions", type=_positive, metavar="N", help="number of partitions of each topic")
+    spread.add_argument("--workers", type=_positive, metavar="N", help="distribute the tasks among N workers")
     spread.add_argument(
         "--crc32",
         metavar="TOPIC",
         action="append",
         default=[],
-        help="the producer of TOPIC places keys by CRC32, as librdkafka does by default; may be repeated",
+        help="partition keys of TOPIC by CRC32, as librdkafka does by default; repeatable",
     )
     shown = parser.add_argument_group("output")
-    shown.add_argument("--format", choices=("text", "json"), help="text on a terminal, json elsewhere if not given")
-    shown.add_argument("--trace", action="store_true", help="print the way of each record, node by node")
+    shown.add_argument("--format", choices=("text", "json"), help="default: text on a terminal, otherwise json")
+    shown.add_argument("--trace", action="store_true", help="print the path of each record, node by node")
     shown.add_argument("--tables", action="store_true", help="print the stores at the end")
     add_settings_options(parser)
     parser.set_defaults(command=changes_nothing(run))

@@ -256,10 +256,10 @@ def _misplaced(run: PartitionedRun) -> Iterator[str]:
                 if apart:
                     key = apart[0]
                     yield (
-                        f"{len(apart)} of {len(both)} keys lie in different partitions of {topic!r} and {other!r}, such"
+                        f"{len(apart)} of {len(both)} keys are in different partitions of {topic!r} and {other!r}, such"
                         f" as {key_text(key)} in {_numbers(places[key])} and {_numbers(others[key])}:"
-                        f" {joining_calls(topology, group)} never sees such records together."
-                        " Let both producers place keys by the same function"
+                        f" {joining_calls(topology, group)} never sees such records together. Use the same partitioner"
+                        " in both producers"
                     )
 
 
@@ -271,8 +271,8 @@ def _scattered(run: PartitionedRun) -> Iterator[str]:
         if topic in read and keys:
             yield (
                 f"{len(keys)} of {len(places)} keys of {topic!r} have records in several partitions, such as"
-                f" {key_text(keys[0])} in {_numbers(places[keys[0]])}: no task sees all records of such a key, and"
-                " their order is lost"
+                f" {key_text(keys[0])} in {_numbers(places[keys[0]])}: no task sees all records of such a key, so their"
+                " order is lost"
             )
 
 
@@ -282,14 +282,14 @@ def _late(run: PartitionedRun, alone: Session) -> Iterator[str]:
     named = ", ".join(f"task {task.name}: {task.runner.dropped_records}" for task in dropping[:MOST_NAMED])
     if more > 0:
         yield (
-            f"{counted_were(more, 'record')} dropped that one partition takes ({named}): behind a repartition topic the"
-            " records of several partitions are not in the order of their times, and some are late. A longer grace"
-            " period takes them"
+            f"{counted_were(more, 'record')} dropped that are accepted with one partition ({named}): after a"
+            " repartition topic, the records of several partitions are not in the order of their times, so some are"
+            " late. A longer grace period accepts them"
         )
     elif more < 0:
         yield (
-            f"{counted_were(-more, 'record')} taken that one partition drops: each task has a stream time of its own,"
-            " and what is late beside all other records need not be late beside those of its partition"
+            f"{counted_were(-more, 'record')} accepted that are dropped with one partition: each task has its own"
+            " stream time, and a record that is late among all records can be in time within its partition"
         )
 
 
@@ -298,10 +298,10 @@ def _quiet(run: PartitionedRun, task: TrialTask, latest: TrialTask, node: str, h
     origin = run.topology.origin_of(node)
     node = node if origin["made_by"] is None else f"{origin['made_by']} at {origin['made_at']}"
     return (
-        f"task {task.name} stands at {_time(_stream_time(task))}, since partition {task.runner.partition} of {topics}"
-        f" is quiet, and task {latest.name} at {_time(_stream_time(latest))}: {node} holds back {held.what} there, the"
-        f" first until a record of {_time(held.due_ms)} or later. With one partition the others' records would let it"
-        " go on"
+        f"task {task.name} is at {_time(_stream_time(task))} because partition {task.runner.partition} of {topics} has"
+        f" no later records, and task {latest.name} at {_time(_stream_time(latest))}: {node} holds back {held.what}"
+        f" there, the first until a record of {_time(held.due_ms)} or later. With one partition the other records would"
+        " advance it"
     )
 
 
@@ -312,4 +312,4 @@ def _numbers(partitions: Iterable[int]) -> str:
 
 
 def _time(ms: int) -> str:
-    return "no time yet" if ms < 0 else short_iso(ms)
+    return "no stream time yet" if ms < 0 else short_iso(ms)

@@ -67,15 +67,17 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if partitions is None:
         return
     if partitions > MOST_PARTITIONS:
-        raise CannotRun(f"--partitions {partitions}: a trial has at most {MOST_PARTITIONS}; a few show what many do")
+        raise CannotRun(
+            f"--partitions must be at most {MOST_PARTITIONS}, got {partitions}; a few partitions show the same effects"
+        )
     if workers is not None and workers > partitions:
         raise CannotRun(
-            f"--workers {workers} is more than --partitions {partitions}: the tasks of a topic are as many as its"
-            " partitions, and the others would have nothing to do"
+            f"--workers {workers} is more than --partitions {partitions}: a topic has one task per partition, so the"
+            " other workers would be idle"
         )
     for option in ("trace", "tables", "advance"):
         if getattr(arguments, option):
-            raise CannotRun(f"--{option} is for one partition: leave out --partitions")
+            raise CannotRun(f"--{option} works with one partition only: remove --partitions")
 
 
 def _interrupt(number: signal.Signals) -> None:
@@ -96,7 +98,7 @@ def _chosen_topic(named: str | None, topics: Topics) -> str | None:
     if named is None:
         return topics.only
     if not topics.reads(named):
-        raise CannotRun(f"--topic: the topology reads no topic {named!r}; it reads {topics.list_read()}")
+        raise CannotRun(f"--topic: the topology does not read topic {named!r}; it reads {topics.list_read()}")
     return named
 
 
@@ -112,7 +114,7 @@ def _items(arguments: argparse.Namespace, session: Session, topic: str | None) -
     lines = LineReader(has_topics=topic is None, separator=arguments.separator, rows=by_object)
     if arguments.generate is not None:
         if arguments.inputs:
-            raise CannotRun("--generate and --input exclude each other: make records up, or read them")
+            raise CannotRun("--generate does not work with --input: remove one of the two")
         wanted = topics.read if arguments.topic is None else [arguments.topic]
         if not wanted:
             raise CannotRun(f"give --topic: the topology reads {topics.list_read()}, and records need a topic")
@@ -141,7 +143,7 @@ def _named_input(given: str, topics: Topics) -> tuple[str | None, str]:
     if not equals or (not topics.reads(topic) and Path(given).exists()):
         return None, given
     if not topics.reads(topic):
-        raise CannotRun(f"--input {given}: the topology reads no topic {topic!r}; it reads {topics.list_read()}")
+        raise CannotRun(f"--input {given}: the topology does not read topic {topic!r}; it reads {topics.list_read()}")
     return topic, file
 
 
@@ -169,9 +171,9 @@ def _introduce(arguments: argparse.Namespace, session: Session, lines: LineReade
             reads += f" (key {key_serde.name}, value {value_serde.name})"
     writes = ", ".join(topics.written) or "no topic by name"
     say_error(f"reads {as_text(reads)}; writes {as_text(writes)}")
-    say_error(f"Type a record and Enter: {form}.")
+    say_error(f"Type a record and press Enter: {form}.")
     whole = '{"key": ..., "value": ..., "timestamp": "2025-01-01T12:00:00Z", "headers": {}}'
-    say_error(f"A record as JSON has all: {whole}.")
+    say_error(f"A complete record as JSON: {whole}.")
     say_error("@+5m lets five minutes pass. Ctrl-D ends.")
 
 
@@ -195,7 +197,7 @@ class _Trial:
             if not self._take(item):
                 return FAILED
             if self._bad >= MOST_BAD and not _is_typed(self._arguments):
-                _say(f"error: {MOST_BAD} records were left out, so the rest is not read")
+                _say(f"error: {MOST_BAD} records were skipped, so the rest is not read")
                 break
         if self._arguments.advance is not None and not self._take(TimeStep("--advance", self._arguments.advance)):
             return FAILED
@@ -220,7 +222,7 @@ class _Trial:
             self._bad += 1
             topic = getattr(item, "topic", None) or self._topic
             where = f"{item.place}, topic {topic}" if topic else item.place
-            _say(f"error: {where}: left out: {error}")
+            _say(f"error: {where}: skipped: {error}")
             return True
         except StreamsError as error:
             failure = error
@@ -250,7 +252,7 @@ class _Trial:
             until = "" if held.next_ms is None else f" until a record of {short_iso(held.next_ms)} or later reaches it"
             _say(f"{who} holds back {held.amount}{until}")
         if waiting:
-            _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
+            _say("Only records advance stream time: give a record of that time, for example in a line after @+5m.")
 
 
 class _PartitionedTrial:
@@ -262,7 +264,9 @@ class _PartitionedTrial:
         self._topic = topic
         for name in arguments.crc32:
             if not session.topics.reads(name):
-                raise CannotRun(f"--crc32: the topology reads no topic {name!r}; it reads {session.topics.list_read()}")
+                raise CannotRun(
+                    f"--crc32: the topology does not read topic {name!r}; it reads {session.topics.list_read()}"
+                )
         self._placing = Placing(arguments.partitions, arguments.crc32)
         self._bad = 0
 
@@ -293,9 +297,9 @@ class _PartitionedTrial:
                     yield self._placed(item)
             except Refused as error:
                 self._bad += 1
-                _say(f"error: {item.place}: left out: {error}")
+                _say(f"error: {item.place}: skipped: {error}")
                 if self._bad >= MOST_BAD and not _is_typed(self._arguments):
-                    _say(f"error: {MOST_BAD} records were left out, so the rest is not read")
+                    _say(f"error: {MOST_BAD} records were skipped, so the rest is not read")
                     return
 
     def _placed(self, item: GivenRecord | BadRecord) -> PlacedRecord:
@@ -303,7 +307,9 @@ class _PartitionedTrial:
             raise Refused(item.reason)
         partitions = self._placing.partitions
         if item.partition >= partitions:
-            raise Refused(f"its partition is {item.partition}, and --partitions {partitions} has 0 to {partitions - 1}")
+            raise Refused(
+                f"partition {item.partition} is out of range: --partitions {partitions} allows 0 to {partitions - 1}"
+            )
         return self._placing.place(*self._session.in_bytes(item, self._topic), item.partition)
 
     def _show(self, run: PartitionedRun) -> None:

@@ -114,7 +114,7 @@ class Topics:
         if source is None:
             near = difflib.get_close_matches(topic, self.read, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise Refused(f"the topology reads no topic {repr_of(topic)}; it reads {self.list_read()}{hint}")
+            raise Refused(f"the topology does not read topic {repr_of(topic)}; it reads {self.list_read()}{hint}")
         return self._serdes(source, topic)
 
     def list_read(self) -> str:
@@ -212,7 +212,7 @@ class Session:
         """
         name = record.topic or topic
         if name is None:
-            raise Refused(f"it does not say its topic; the topology reads {self.topics.list_read()}")
+            raise Refused(f"it does not have a topic; the topology reads {self.topics.list_read()}")
         key_serde, value_serde = self.topics.serdes_read(name)
         headers = Headers(record.headers or ())
         key = self._part("key", key_serde, record.key, headers, is_text=record.key_is_text)
@@ -247,9 +247,9 @@ class Session:
             assert step.to_ms is not None
             by_ms = step.to_ms - self.now_ms
             if by_ms < 0:
-                raise Refused("the wall clock does not go back; begin earlier by --start")
+                raise Refused("the wall clock cannot go back; start earlier by --start")
         if self.now_ms + by_ms > LAST_MS:
-            raise Refused("the wall clock does not go beyond the year 9999")
+            raise Refused("the wall clock cannot exceed the year 9999")
         self._driver.advance_wall_clock_time(by_ms)
 
     def let_pass(self) -> None:

@@ -339,7 +339,7 @@ def _make_equal(
         listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(deciding.items()))
         raise TopologyError(
             f"topics that are joined or grouped together need the same number of partitions: {listed}. Repartition one"
-            " side, or give the topics the same number",
+            " side, or create the topics with the same number",
             made_at=_lines_of(topology, deciding),
         )
     if internal:

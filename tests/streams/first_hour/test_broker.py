@@ -117,7 +117,7 @@ def test_doctor_says_it_at_once(tmp_path: Path) -> None:
     found = streams(tmp_path, "doctor", "app.py", "--bootstrap-servers", "localhost:1")
     assert found.status == 1
     notices = {re.sub(r"\d+ s", "N s", line) for line in found.err.splitlines()}  # on a busy machine
-    assert notices <= {"no answer for N s: waiting for the cluster"}
+    assert notices <= {"no response for N s: waiting for the cluster"}
     assert found.log == []
     *others, last = found.out.splitlines()
     assert last == "fail  broker: localhost:1 cannot be reached: Connection refused"

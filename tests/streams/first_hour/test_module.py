@@ -85,8 +85,8 @@ CASES = {
     ),
     "nothing": (
         IMPORT,
-        "error: module app has no topology: call the function that makes it topology, or the StreamsBuilder builder, or"
-        " give its name, as app.py:name\n",
+        "error: module app does not have a topology: name the function that makes it topology, or the StreamsBuilder"
+        " builder, or give its name, as app.py:name\n",
     ),
     "no serde": (
         IMPORT + "builder = StreamsBuilder()\nbuilder.stream('lines').to('out')\n",
@@ -125,7 +125,7 @@ def test_no_address(tmp_path: Path) -> None:
         2,
         "",
         "error: bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next"
-        " to the application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port\n",
+        " to the application, by the variable STREAMS_BOOTSTRAP_SERVERS or by -c bootstrap.servers=host:port\n",
         [],
     )
     assert left_behind(tmp_path) == []
@@ -133,5 +133,5 @@ def test_no_address(tmp_path: Path) -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     found = streams(tmp_path, "run", "app.py")
-    assert found == (2, "", f"error: there is no file {tmp_path}/app.py\n", [])
+    assert found == (2, "", f"error: file {tmp_path}/app.py does not exist\n", [])
     assert left_behind(tmp_path) == []

@@ -142,7 +142,7 @@ def test_on_a_terminal_it_is_said_once(tmp_path: Path) -> None:
     (line,) = [line for line in found.splitlines() if AT_ERROR.search(line)]
     assert re.fullmatch(
         r"\S+ \[error    \] thread dies \[streams\.thread\] application=app"
-        r" error='ProcessingError, said in full at the end' task=0_0 thread=StreamThread-1",
+        r" error='ProcessingError, printed in full at the end' task=0_0 thread=StreamThread-1",
         line,
     ), line
 

@@ -208,14 +208,14 @@ MODULES = [
         "unfinished:topology": "module unfinished failed to import (unfinished.py, line 1)",
         "raising:topology": "module raising failed to import (raising.py, line 1)",
         "importing:topology": "module importing failed to import (importing.py, line 1)",
-        "absent:topology": "there is no module 'absent' in",
-        "returning:topology": "returning:topology returned None; it must return a topology",
-        "returning:text": "returning:text returned 'topology'; it must return a topology",
+        "absent:topology": "module 'absent' does not exist in",
+        "returning:topology": "returning:topology must return a topology",
+        "returning:text": "returning:text must return a topology",
         "returning:fails": "returning:fails failed (returning.py, line 4)",
-        "returning:asks": "returning:asks wants the arguments one, two; it must take none, or one",
-        "fine:topologie": "module fine has no function 'topologie'",
-        "not-fine": "'not-fine' does not name an application: give its file or module",
-        "broken_name.py": "there is no file ",
+        "returning:asks": "returning:asks takes the arguments one, two, but must take none, or one",
+        "fine:topologie": "module fine does not have function 'topologie'",
+        "not-fine": "'not-fine' is not an application: give its file or module",
+        "broken_name.py": "file ",
     }.items()
 ]
 
