@@ -24,8 +24,8 @@ def check_origin(home: str = HOME, siblings: Iterable[str] = SIBLINGS) -> None:
         found = _location(name)
         if found is not None and not _is_same(found, os.path.join(home, name)):
             raise ImportError(
-                f"streams needs its own package {name!r}, but {found} comes first on the import path: "
-                f"rename it, since the names {', '.join(SIBLINGS)} and streams belong to this library",
+                f"streams needs its own package {name!r}, but {found} comes first on the import path: rename it,"
+                f" because this library uses the names {', '.join(SIBLINGS)} and streams",
                 name=name,
                 path=found,
             )

@@ -21,7 +21,7 @@ READY = f"{PREFIX}_ready"
 MOST_TEXT = 200
 """Characters of a text that is shown as a label; a longer one, such as a topology, is left out."""
 
-_READY_HELP = "whether the worker does its part"
+_READY_HELP = "whether the worker is healthy"
 _STRANGE = re.compile(r"[^a-zA-Z0-9_]+")
 _GROUP = re.compile(r"^stream-|-?metrics$")
 _STORE_TAG = re.compile(r"^(.+)-state-id$")

@@ -155,7 +155,7 @@ class FrontPages:
         number = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else -1
         if not 0 <= number < len(self._ports):
             raise HttpRefusal(
-                404, f"there is no worker {text[:20]!r}: they have the numbers 0 to {len(self._ports) - 1}"
+                404, f"worker {text[:20]!r} does not exist: the numbers of workers are 0 to {len(self._ports) - 1}"
             )
         path = request.rel_url.raw_path.removeprefix(f"/workers/{text}")
         try:
@@ -168,7 +168,7 @@ class FrontPages:
         is asked, once if that one took its time."""
         alive = [number for number, one in enumerate(self.alive) if one]
         if not alive:
-            raise later("no worker runs now: ask again later")
+            raise later("no worker runs now: try again later")
         self._turn += 1
         first, waited, why = self._turn % len(alive), 0, ""
         for number in [*alive[first:], *alive[:first]]:
@@ -187,7 +187,7 @@ class FrontPages:
         :raises _NoAnswer: if none of its answer has come; what was begun and does not go on is broken off.
         """
         if not self.alive[number]:
-            raise later(f"worker {number} does not run now: ask again later")
+            raise later(f"worker {number} does not run now: try again later")
         body = await request.read() or None
         url, headers = self._url(number, path, request.rel_url.raw_query_string), _passed(request.headers)
         try:
@@ -200,7 +200,7 @@ class FrontPages:
         except Silent as error:
             raise _NoAnswer(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _NoAnswer(f"worker {number} does not answer: {kind_and_text(error)}") from error
+            raise _NoAnswer(f"worker {number} does not respond: {kind_and_text(error)}") from error
         if whole is not None:
             return web.Response(status=answer.status, body=whole, headers=_passed(answer.headers))
         async with answer:
@@ -212,7 +212,7 @@ class FrontPages:
             except (aiohttp.ClientError, TimeoutError) as error:
                 if request.transport is not None:
                     request.transport.abort()  # so that no one takes a part for the whole
-                raise later(f"worker {number} does not go on: {kind_and_text(error)}") from error
+                raise later(f"the response of worker {number} was interrupted: {kind_and_text(error)}") from error
             return begun
 
     def _url(self, number: int, path: str, query: str = "") -> URL:

@@ -105,8 +105,8 @@ class LocalReads:
             return
         if not terms.bound.reached(position, partition):
             raise later(
-                f"partition {partition} of store {asked.store!r} is at {position}, and the request wants"
-                f" {terms.bound.position}: ask again later",
+                f"partition {partition} of store {asked.store!r} is at {position}, but the request requires"
+                f" {terms.bound.position}: try again later",
                 partition=partition,
             )
         if terms.max_lag is not None and isinstance(store, LocalStore) and not store.runs:
@@ -115,8 +115,8 @@ class LocalReads:
             if lag is None or lag > terms.max_lag:
                 shown = "an unknown number of" if lag is None else str(lag)
                 raise later(
-                    f"partition {partition} of store {asked.store!r} lacks {shown} offsets of its changelog, more than"
-                    f" max_lag, {terms.max_lag}: ask again later",
+                    f"partition {partition} of store {asked.store!r} lags {shown} offsets behind its changelog, more"
+                    f" than max_lag, {terms.max_lag}: try again later",
                     partition=partition,
                 )
 

@@ -49,7 +49,7 @@ class StoreSerdes:
         self.builder = builder
         found = with_default(builder.key_serde, config.default_key_serde)
         if found is None:
-            raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
+            raise HttpRefusal(500, f"store {builder.name!r} does not have a serde for keys")
         # By the name of the changelog, as the store itself binds it: the schemas of a registry are those of a topic.
         topic = changelog_name(config.application_id, builder.name)
         self.unbound_key = found
@@ -73,7 +73,7 @@ class StoreSerdes:
         if text is None:
             raise HttpRefusal(400, f"{name} is missing")
         if form not in ("text", "json"):
-            raise HttpRefusal(400, f"keys is {cut(form, MOST_SHOWN)!r}: text or json is expected")
+            raise HttpRefusal(400, f"keys must be text or json, got {cut(form, MOST_SHOWN)!r}")
         if form == "text":
             return self.key_of(text, is_text=True, name=name)
         try:
@@ -94,7 +94,7 @@ class StoreSerdes:
         except DoesNotFit as error:
             raise HttpRefusal(400, f"{name}: {plain_str(error)}") from None
         if found is None:
-            raise HttpRefusal(400, f"{name} is null: no store has such a key")
+            raise HttpRefusal(400, f"{name} must not be null: stores do not have null keys")
         return found
 
     # ------------------------------------------------------------------ rows
@@ -161,7 +161,7 @@ class After(NamedTuple):
                 return cls(partition, None if place is None else base64.b64decode(place, validate=True), of)
         except (ValueError, TypeError, RecursionError):
             pass
-        raise HttpRefusal(400, f"cursor {cut(text, MOST_SHOWN)!r} is none of an answer's")
+        raise HttpRefusal(400, f"cursor {cut(text, MOST_SHOWN)!r} is not from a response")
 
 
 def number_of(store: str, operation: str, query: Query) -> int:
@@ -226,9 +226,7 @@ def terms_of(query: Query) -> Terms:
         return _TERMS
     level, position, cursor = query.get("isolation"), query.get("position"), query.get("cursor")
     if level is not None and level.upper() not in IsolationLevel.__members__:
-        raise HttpRefusal(
-            400, f"isolation is {cut(level, MOST_SHOWN)!r}: read_committed or read_uncommitted is expected"
-        )
+        raise HttpRefusal(400, f"isolation must be read_committed or read_uncommitted, got {cut(level, MOST_SHOWN)!r}")
     return Terms(
         partition=_number(query, "partition"),
         isolation=None if level is None else IsolationLevel[level.upper()],
@@ -248,14 +246,14 @@ def _number(query: Query, name: str, least: int = 0, most: int = (1 << 31) - 1) 
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 10 and least <= int(text) <= most):
-        raise HttpRefusal(400, f"{name} is {cut(text, MOST_SHOWN)!r}: a number from {least} to {most} is expected")
+        raise HttpRefusal(400, f"{name} must be a number from {least} to {most}, got {cut(text, MOST_SHOWN)!r}")
     return int(text)
 
 
 def _flag(query: Query, name: str) -> bool:
     text = query.get(name, "false").lower()
     if text not in ("true", "false"):
-        raise HttpRefusal(400, f"{name} is {cut(text, MOST_SHOWN)!r}: true or false is expected")
+        raise HttpRefusal(400, f"{name} must be true or false, got {cut(text, MOST_SHOWN)!r}")
     return text == "true"
 
 
@@ -278,7 +276,7 @@ def position_of_json(text: str) -> Position:
         return Position({topic: {int(one): offset for one, offset in each.items()} for topic, each in found.items()})
     except (ValueError, AttributeError, TypeError, RecursionError):
         raise HttpRefusal(
-            400, f'position is {cut(text, MOST_SHOWN)!r}: JSON such as {{"orders": {{"0": 41}}}} is expected'
+            400, f'position must be JSON such as {{"orders": {{"0": 41}}}}, got {cut(text, MOST_SHOWN)!r}'
         ) from None
 
 
@@ -319,14 +317,14 @@ def _as_of(serdes: StoreSerdes, query: Query) -> int | None:
     if "as_of" not in query:
         return None
     if not _is(serdes, "versioned-key-value"):
-        raise HttpRefusal(400, f"as_of: store {serdes.builder.name!r} is no versioned store")
+        raise HttpRefusal(400, f"as_of: store {serdes.builder.name!r} is not a versioned store")
     return _time(query, "as_of", 0)
 
 
 def _descending(query: Query) -> bool:
     order = query.get("order", "ascending")
     if order not in ("ascending", "descending"):
-        raise HttpRefusal(400, f"order is {cut(order, MOST_SHOWN)!r}: ascending or descending is expected")
+        raise HttpRefusal(400, f"order must be ascending or descending, got {cut(order, MOST_SHOWN)!r}")
     return order == "descending"
 
 
@@ -349,7 +347,7 @@ def _continued(serdes: StoreSerdes, place: bytes, low: Any, high: Any, *, descen
     try:
         key = serdes.key.deserialize(place)
     except Exception:
-        raise HttpRefusal(400, "the cursor is none of this store's") from None
+        raise HttpRefusal(400, "the cursor is not from a response of this store") from None
     return (low, key) if descending else (key, high)
 
 
@@ -458,13 +456,13 @@ def _placed(
     def rows(store: Any, after: After | None) -> Any:
         if not hasattr(store, "rows_after"):
             if descending:
-                raise HttpRefusal(400, f"order: store {serdes.builder.name!r} is read in ascending order only")
+                raise HttpRefusal(400, f"order: store {serdes.builder.name!r} can be read in ascending order only")
             return ((None, row) for row in unplaced(store))
         place = None if after is None else after.place
         try:
             found = store.rows_after(place, *times, key=key, reverse=descending)
         except ValueError as error:
-            raise HttpRefusal(400, f"the cursor is none of this store's: {plain_str(error)}") from None
+            raise HttpRefusal(400, f"the cursor is not from a response of this store: {plain_str(error)}") from None
         return _Chosen(found, lambda row: is_shown(row[1]))
 
     return Read(key=key, rows=rows, row=lambda found: serdes.row_text(*found[1]), place=lambda found: found[0])
@@ -519,14 +517,14 @@ def read_of(serdes: StoreSerdes, operation: str, query: Query) -> Read:
     if operation not in known:
         raise HttpRefusal(
             404,
-            f"store {builder.name!r} is a {builder.kind} store and has no {cut(operation, MOST_SHOWN)!r}; it has:"
-            f" {', '.join(known) or 'nothing that can be asked'}",
+            f"store {builder.name!r} is a {builder.kind} store and does not have {cut(operation, MOST_SHOWN)!r}; it"
+            f" has: {', '.join(known) or 'no reads over HTTP'}",
         )
     found = _OPERATIONS[operation]
     strange = sorted(query.keys() - found.parameters - COMMON)
     if strange:
         takes = ", ".join(sorted(found.parameters | COMMON))
-        raise HttpRefusal(400, f"{operation} takes no {cut(strange[0], MOST_SHOWN)!r}; it takes {takes}")
+        raise HttpRefusal(400, f"{operation} does not have parameter {cut(strange[0], MOST_SHOWN)!r}; it has {takes}")
     names = [name for name, _ in query.items()]
     if len(names) != len(set(names)):
         raise HttpRefusal(400, f"{next(name for name in names if names.count(name) > 1)} is given twice")

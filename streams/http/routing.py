@@ -132,7 +132,7 @@ class Router:
             elif self._asking is None:
                 await self._ask_group(MOST_AGE_S)
         except StreamsError as error:
-            raise later(f"the application's group cannot be asked which worker has the partition: {error}") from error
+            raise later(f"the owner of the partition cannot be read from the application's group: {error}") from error
         task = self._owners.task(store, partition)
         return None if task is None else self._owners.known.endpoints.get(task)
 
@@ -155,7 +155,7 @@ class Router:
         try:
             await self._ask_group(MOST_AGE_S)
         except StreamsError as error:
-            raise later(f"the application's group cannot be asked for its workers: {error}") from error
+            raise later(f"the workers cannot be read from the application's group: {error}") from error
         known = self._owners.known
         tasks: dict[str, list[str]] = {address: [] for address in sorted(known.members)}
         for task, address in sorted(known.endpoints.items()):
@@ -198,7 +198,7 @@ class Router:
         except Silent as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"worker {endpoint} does not answer: {kind_and_text(error)}") from error
+            raise Unreachable(f"worker {endpoint} does not respond: {kind_and_text(error)}") from error
         return _lines(*found, endpoint)
 
     async def _asked_for(
@@ -267,18 +267,20 @@ def _lines(status: int, body: bytes, endpoint: str) -> tuple[list[str], dict[str
         lines = body.decode().rstrip("\n").split("\n")
         last = json.loads(lines[-1]) if lines[-1] else {}
     except ValueError:
-        raise Unreachable(f"worker {endpoint} answers what is no JSON: {cut(repr(body[:80]), 80)}") from None
+        raise Unreachable(f"the response of worker {endpoint} is not JSON: {cut(repr(body[:80]), 80)}") from None
     if not isinstance(last, dict):
-        raise Unreachable(f"worker {endpoint} answers what is no answer about a store: {cut(repr(body[:80]), 80)}")
+        raise Unreachable(f"the response of worker {endpoint} is not about a store: {cut(repr(body[:80]), 80)}")
     error = last.get("error")
     if status == 421 or not last:
-        raise Unreachable(str(error or f"worker {endpoint} gave an empty answer"))
+        raise Unreachable(str(error or f"the response of worker {endpoint} is empty"))
     if status == 404 and last.get("found") is False:
         return lines, last
     if status == 503:
         raise later(str(error))
     if status != 200:
-        raise HttpRefusal(502 if status in (401, 403) else status, f"worker {endpoint} answers {status}: {error}")
+        raise HttpRefusal(
+            502 if status in (401, 403) else status, f"worker {endpoint} responded with status {status}: {error}"
+        )
     if error is not None:
         raise Unreachable(str(error))
     return lines, last

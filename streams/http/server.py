@@ -229,4 +229,4 @@ def _listen(options: HttpOptions) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         why = error.strerror or str(error)
-        raise StreamsError(f"http.listen {options.address} cannot be listened on: {why}") from None
+        raise StreamsError(f"cannot listen on http.listen {options.address}: {why}") from None

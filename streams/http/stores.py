@@ -129,16 +129,16 @@ class StorePages:
         if after is None:
             return chosen
         if after.of != asked.number:
-            raise HttpRefusal(400, "the cursor is of another request: it goes on with the same read and parameters")
+            raise HttpRefusal(400, "the cursor is from another request: use it with the same read and parameters")
         if (after.partition or None) not in [one or None for one in chosen]:
-            raise HttpRefusal(400, f"the cursor is of partition {after.partition}, which is not asked for")
+            raise HttpRefusal(400, f"the cursor is from partition {after.partition}, which this request does not read")
         return chosen if chosen == [None] else [one for one in chosen if one is not None and one >= after.partition]
 
     def _count(self, store: str) -> int | None:
         """Returns the number of partitions of a store; ``None`` for a global one."""
         count = self._queries().partitions(store)
         if count == 0:
-            raise later(f"the partitions of store {store!r} are not known yet: ask again later")
+            raise later(f"the partitions of store {store!r} are not known yet: try again later")
         return count
 
     def _partition(self, serdes: StoreSerdes, count: int | None, terms: Terms, key: Any) -> int | None:
@@ -150,7 +150,9 @@ class StorePages:
         if chosen is None and key is not None:
             chosen = self._router.partition(serdes.builder.name, key, serdes.unbound_key, count)
         if chosen is not None and chosen >= count:
-            raise HttpRefusal(400, f"store {serdes.builder.name!r} has no partition {chosen}: it has {count}")
+            raise HttpRefusal(
+                400, f"store {serdes.builder.name!r} does not have partition {chosen}: it has {count} partitions"
+            )
         return ALL if chosen is None else chosen
 
     async def _page(
@@ -170,7 +172,7 @@ class StorePages:
 
         :raises HttpRefusal: if none answers; no other partition is answered in its place.
         """
-        router, why = self._router, "no worker has it now"
+        router, why = self._router, "no worker owns it now"
         query = {name: value for name, value in asked.query.items() if name not in _OWN_TERMS}
         query |= {"partition": str(partition), "local": "true"}
         if after is not None:
@@ -182,7 +184,7 @@ class StorePages:
             if endpoint is None:
                 continue
             if endpoint == router.own:  # just given to this worker, or to another one of the same name
-                why = "this worker does not have it yet, or another one has the same application.server"
+                why = "this worker does not own it yet, or another one has the same application.server"
                 continue
             try:
                 lines, last = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
@@ -194,7 +196,7 @@ class StorePages:
                 lines, last = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
                 return _page_of(lines, last, partition)
             except Unreachable as error:
-                why = f"{why}; of its copies: {error}"
+                why = f"{why}; its standby replicas: {error}"
         raise later(f"partition {partition} of store {asked.store!r} cannot be read: {why}", partition=partition)
 
     async def _counted(self, asked: Asked, partitions: Sequence[int | None]) -> web.StreamResponse:
@@ -249,10 +251,12 @@ class StorePages:
         serdes, terms = StoreSerdes(builder, self._application.config), terms_of(query)
         given = await _given_keys(request)
         if "get" not in operations_of(builder):
-            raise HttpRefusal(404, f"store {builder.name!r} is a {builder.kind} store and has no 'get'")
+            raise HttpRefusal(404, f"store {builder.name!r} is a {builder.kind} store and does not have 'get'")
         strange = sorted(query.keys() - COMMON)
         if strange:
-            raise HttpRefusal(400, f"a request for several keys takes no {cut(strange[0], MOST_SHOWN)!r}")
+            raise HttpRefusal(
+                400, f"a request for several keys does not have parameter {cut(strange[0], MOST_SHOWN)!r}"
+            )
         count = self._count(builder.name)
         of_partition: dict[int | None, Keys] = {}
         for number, one in enumerate(given):
@@ -343,7 +347,7 @@ async def _side_by_side(calls: Sequence[Callable[[], Awaitable[Found]]]) -> list
 
 
 def _too_large() -> HttpRefusal:
-    return HttpRefusal(413, f"the rows of these keys have more than {MOST_KEYS_BYTES >> 20} MiB: ask for fewer keys")
+    return HttpRefusal(413, f"the rows of these keys have more than {MOST_KEYS_BYTES >> 20} MiB: request fewer keys")
 
 
 def _page_of(lines: list[str], last: dict[str, Any], partition: int) -> Page:
@@ -364,7 +368,7 @@ def _page_of(lines: list[str], last: dict[str, Any], partition: int) -> Page:
     if len(lines) == 1 and "value" in last:
         position = last.pop("position")
         return Page([json_text(last)], position, None)
-    raise Unreachable("the answer of the worker has no end: it was broken off")
+    raise Unreachable("the response of the worker was interrupted")
 
 
 def _missing(asked: Asked, refusal: HttpRefusal, partition: int | None) -> dict[str, Any]:
@@ -379,7 +383,7 @@ def _missing(asked: Asked, refusal: HttpRefusal, partition: int | None) -> dict[
 
 def _found(page: Page, partition: int | None) -> web.Response:
     if not page.lines:
-        fields = {"error": "there is no such key", "found": False, "partition": partition, "position": page.position}
+        fields = {"error": "the key does not exist", "found": False, "partition": partition, "position": page.position}
         return json_answer(fields, status=404)
     return text_answer(f'{page.lines[0][:-1]},"position":{json_text(page.position)}}}')
 
@@ -391,9 +395,9 @@ async def _given_keys(request: web.Request) -> list[Any]:
         found = None
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
-        raise HttpRefusal(400, 'the body is not JSON such as {"keys": ["ann", "bob"]}')
+        raise HttpRefusal(400, 'the body must be JSON such as {"keys": ["ann", "bob"]}')
     if len(keys) > MOST_KEYS:
-        raise HttpRefusal(400, f"{len(keys)} keys are asked for, more than {MOST_KEYS}")
+        raise HttpRefusal(400, f"a request can have {MOST_KEYS} keys, got {len(keys)}")
     return keys
 
 

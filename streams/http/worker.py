@@ -97,7 +97,7 @@ class WorkerPages:
         form = request.query.get("format", "json")
         found = _FORMS.get(form)
         if found is None:
-            raise HttpRefusal(400, f"format is {form[:80]!r}: a topology is given as {', '.join(_FORMS)}")
+            raise HttpRefusal(400, f"format must be one of {', '.join(_FORMS)}, got {form[:80]!r}")
         content_type, make = found
         if form not in self._pictures:
             self._pictures[form] = json_bytes(make(self._application))

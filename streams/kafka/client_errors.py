@@ -127,7 +127,7 @@ def error_of(
     if needed in (Renewal.FINAL, Renewal.POSITION, Renewal.TOPIC) and not retriable:
         return StreamsError(text, **place)
     if fatal and needed is Renewal.CLIENT:
-        return TaskMigratedError(f"{text}; the producer cannot be used any more; a new one replaces it", **place)
+        return TaskMigratedError(f"{text}; the producer can no longer be used; a new one replaces it", **place)
     if needed is Renewal.TRANSACTION and transactional and not fatal:
         return TransactionAborted(text, **place)
     if needed is Renewal.REBALANCE:
@@ -143,13 +143,13 @@ def is_event(message: Any) -> bool:
 
 
 RIGHTS = {
-    "GROUP_AUTHORIZATION_FAILED": "READ on the group, which is named by the application.id",
+    "GROUP_AUTHORIZATION_FAILED": "READ on the group, whose name is the application.id",
     "TOPIC_AUTHORIZATION_FAILED": "READ on the topic",
 }
 
 REMEDIES = {
-    "INCONSISTENT_GROUP_PROTOCOL": "the group, which is named by the application.id, has members of another protocol,"
-    " such as those of Kafka Streams for Java: stop them all, or wait until their sessions have timed out",
+    "INCONSISTENT_GROUP_PROTOCOL": "the group, whose name is the application.id, has members of another protocol, such"
+    " as those of Kafka Streams for Java: stop them all, or wait until their sessions have timed out",
 }
 
 
@@ -163,14 +163,14 @@ def client_event(error: Any, partition: TopicPartition, lines: RepeatedLines) ->
     """
     name = error.name()
     if name == "_FATAL":  # the client says no more than that: the only such error of a consumer in a classic group
-        raise InstanceFenced("another process has taken the place of this thread in the group")
+        raise InstanceFenced("another process has replaced this thread in the group")
     if name not in HEALED:
-        what = f"read {partition}" if partition.topic else "go on as a member of the group"
+        what = f"read {partition}" if partition.topic else "continue as a member of the group"
         if name in RIGHTS:
             text = f"cannot {what}: {error.str()} ({name}); allow {RIGHTS[name]}"
             raise AuthorizationError(text, topic=partition.topic or None)
         if renewal(name) is not Renewal.FINAL:
-            text = f"cannot {what}: {error.str()} ({name}); a new client reads on from the last commit"
+            text = f"cannot {what}: {error.str()} ({name}); a new client continues from the last commit"
             raise ClientUnusable(text, topic=partition.topic or None)
         remedy = f"; {REMEDIES[name]}" if name in REMEDIES else ""
         raise StreamsError(f"cannot {what}: {error.str()} ({name}){remedy}", topic=partition.topic or None)

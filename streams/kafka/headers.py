@@ -49,27 +49,29 @@ def sendable(headers: Iterable[tuple[str, bytes | None]]) -> HeaderList:
 def _checked(headers: Iterable[Any]) -> HeaderList:
     checked: HeaderList = []
     if not isinstance(headers, (list, tuple)):  # what can be read only once would be lost when it is sent again
-        raise UnsendableHeaders(f"headers are a list of pairs of a name and bytes; got {type(headers).__name__}")
+        raise UnsendableHeaders(f"headers must be a list of pairs of a name and bytes, got {type(headers).__name__}")
     for one in headers:
         if not isinstance(one, (tuple, list)) or len(one) != 2:
-            raise UnsendableHeaders(f"a header is a pair of a name and bytes; got {type(one).__name__}")
+            raise UnsendableHeaders(f"a header must be a pair of a name and bytes, got {type(one).__name__}")
         checked.append((_name(one[0]), _value(*one)))
     return checked
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str):
-        raise UnsendableHeaders(f"a header's name is text; got {type(name).__name__}")
+        raise UnsendableHeaders(f"the name of a header must be a string, got {type(name).__name__}")
     if type(name) is not str:
         return _name(str.__str__(name))  # of an enumeration, its value
     try:
         name.encode()
     except UnicodeEncodeError:
         raise UnsendableHeaders(
-            f"the name of header {repr_of(name)} has no UTF-8: it holds half of a surrogate pair"
+            f"the name of header {repr_of(name)} cannot be written as UTF-8: it holds half of a surrogate pair"
         ) from None
     if "\0" in name:
-        raise UnsendableHeaders(f"the name of header {repr_of(name)} holds a NUL, where the client would cut it")
+        raise UnsendableHeaders(
+            f"the name of header {repr_of(name)} must not hold a NUL: the client would cut it there"
+        )
     if len(_good) >= _MOST_NAMES:
         _good.clear()
     _good.add(name)
@@ -83,11 +85,11 @@ def _value(name: Any, value: Any) -> bytes | None:
         return value.encode() if isinstance(value, str) else bytes(memoryview(value))
     except UnicodeEncodeError:
         raise UnsendableHeaders(
-            f"the text of header {repr_of(name)} has no UTF-8: it holds half of a surrogate pair"
+            f"the text of header {repr_of(name)} cannot be written as UTF-8: it holds half of a surrogate pair"
         ) from None
     except TypeError:
         raise UnsendableHeaders(
-            f"the value of header {repr_of(name)} is bytes, text or None; got {type(value).__name__}"
+            f"the value of header {repr_of(name)} must be bytes, a string or None, got {type(value).__name__}"
         ) from None
 
 

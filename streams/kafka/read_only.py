@@ -88,7 +88,7 @@ def refuse(client: str, operation: str) -> NoReturn:
     :param client: the kind of the client: ``consumer``, ``producer``, ``admin`` or ``clients``.
     """
     raise WriteRefused(
-        f"{operation}() of the {client} was refused: this command must not change the cluster. Nothing was sent"
+        f"{operation}() of the {client} was rejected: this command must not change the cluster. Nothing was sent"
     )
 
 

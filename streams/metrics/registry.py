@@ -123,7 +123,10 @@ class Metrics:
     def _known(self, sensor: Sensor) -> _Sensor:
         found = self._sensors.get(sensor.name)
         if found is not sensor or found is None:
-            raise ValueError(f"sensor {sensor.name!r} is not one of this application's, or was removed")
+            raise ValueError(
+                f"sensor {sensor.name!r} does not belong to this application, or was removed: add it again with"
+                " context.metrics()"
+            )
         return found
 
     def add_stat(self, sensor: _Sensor, name: MetricName, stat: Stat) -> None:
@@ -132,7 +135,10 @@ class Metrics:
             if name in sensor.metric_names:
                 return
             if name in self._metrics:
-                raise ValueError(f"a metric {name.name!r} of group {name.group!r} with these tags exists already")
+                raise ValueError(
+                    f"metric {name.name!r} of group {name.group!r} with these tags already exists: choose another"
+                    " name or tags"
+                )
             sample_by = getattr(stat, "sample_by", None)
             if sample_by is not None:
                 sample_by(self._samples, self._window_ms)

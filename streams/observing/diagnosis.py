@@ -55,21 +55,21 @@ def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[
         if one.unreachable and one.id < 0:
             yield NoOutputReason(
                 cause="broker",
-                text=f"{_clients(one.unreachable)} of this worker can reach no broker: {one.address} of"
-                " bootstrap.servers does not answer",
-                remedy="See whether the cluster runs; the log says when it was lost.",
+                text=f"{_clients(one.unreachable)} of this worker cannot reach a broker: {one.address} of"
+                " bootstrap.servers does not respond",
+                remedy="Check that the cluster runs; the log has the time at which it was lost.",
             )
         elif one.unreachable:
             yield NoOutputReason(
                 cause="broker",
-                text=f"{name} cannot be reached, which leads {led}",
-                remedy="See whether it runs, and whether its advertised listener is reached from here.",
+                text=f"{name}, the leader of {led}, cannot be reached",
+                remedy="Check that it runs, and that this machine can reach its advertised listener.",
             )
         elif new > 0:
             yield NoOutputReason(
                 cause="broker",
-                text=f"{name}, which leads {led}, has not answered {new} requests in time",
-                remedy="See its load and its disks, and the network in between.",
+                text=f"{name}, the leader of {led}, has not responded to {new} requests in time",
+                remedy="Check its load, its disks and the network to it.",
             )
 
 
@@ -84,7 +84,7 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
         yield NoOutputReason(
             cause="failed",
             text=f"the application has failed: {status.failure or 'its log has the error'}",
-            remedy="Remove the cause and start it again.",
+            remedy="Remove the cause, and start it again.",
         )
     elif status.state not in ("RUNNING", "REBALANCING"):
         yield NoOutputReason(cause="not-running", text=f"the application is {status.state}", remedy="Start it.")
@@ -93,34 +93,34 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
     elif status.global_task is not None and status.global_task.state == "RESTORING":
         yield NoOutputReason(
             cause="restoring",
-            text="the global stores are filled from their topics: tasks begin when they are complete",
-            remedy="Wait; a store in memory is filled at each start, one on disk from where it was.",
+            text="the global stores are being filled from their topics: tasks start when they are complete",
+            remedy="Wait; a store in memory is filled at each start, and a store on disk continues from its offset.",
         )
     elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
         yield NoOutputReason(
             cause="other-topology",
-            text="workers of the application run another topology, or have group.protocol=classic where this one has"
-            " consumer; this one waits until they have left, and its log says which they are",
-            remedy="Stop them; if they are another application, give this one an application.id of its own.",
+            text="workers of the application run another topology, or have group.protocol=classic while this worker"
+            " has consumer; this worker waits until they have left, and its log lists them",
+            remedy="Stop them; if they are another application, give this one its own application.id.",
         )
     elif (said := next((one.group_status for one in status.threads if one.group_status), None)) and not status.tasks:
         text, _, remedy = said.partition(" To do: ")
         yield NoOutputReason(
             cause="group-status",
-            text=f"the group gives no tasks: {text}",
+            text=f"the group does not assign tasks: {text}",
             remedy=f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "Wait for the brokers.",
         )
     elif not status.tasks and status.state == "REBALANCING":
         yield NoOutputReason(
             cause="no-member",
             text="this worker is not a member of its group yet",
-            remedy="See whether the broker is reached, and wait for the other workers to give tasks up.",
+            remedy="Check that the broker can be reached, and wait until the other workers have given up tasks.",
         )
     elif not status.tasks:
         yield NoOutputReason(
             cause="no-task",
-            text="this worker has no task: the others have all of them, or the input topics are not there",
-            remedy="Look at the other workers: there is one task for each partition.",
+            text="this worker has no task: the other workers have all tasks, or the input topics do not exist",
+            remedy="Check the other workers: each partition has only one task.",
         )
 
 
@@ -144,7 +144,7 @@ class WorkerLook:
 
     @property
     def _lately(self) -> str:
-        return f"in the last {self._seconds:.0f} s" if self._before else "since the worker has its tasks"
+        return f"in the last {self._seconds:.0f} s" if self._before else "since the tasks were assigned to the worker"
 
     # ------------------------------------------------------------------ before a task runs
 
@@ -156,17 +156,17 @@ class WorkerLook:
             left = sum(map(_to_restore, restoring))
             done = sum(_to_restore(before) for before in self._before.values()) - left
             seconds = round(left * self._seconds / done) if done > 0 else None
-            takes = "" if seconds is None else f", which takes about {duration_text(seconds * 1000)}"
+            takes = "" if seconds is None else f", for about {duration_text(seconds * 1000)}"
             yield NoOutputReason(
                 cause="restoring",
-                text=f"{len(restoring)} of {total} tasks restore their stores: {left} records are left{takes}",
+                text=f"{len(restoring)} of {total} tasks restore their stores: {left} records remain{takes}",
                 remedy="Wait; docs/high-availability.md explains how to shorten restores.",
             )
         elif self._waiting:
             yield NoOutputReason(
                 cause="not-opened",
                 text=f"{len(self._waiting)} of {total} tasks are not opened yet, such as {self._waiting[0].id}",
-                remedy="They wait for their former owner, or for a topic: the log says which.",
+                remedy="They wait for their former owner, or for a topic: see the log.",
             )
 
     # ------------------------------------------------------------------ records that are not read
@@ -177,15 +177,15 @@ class WorkerLook:
         if stalled := [part for part in parts if part.stalled]:
             yield NoOutputReason(
                 cause="stalled",
-                text=f"{_names(stalled)} {_have(stalled)} records that the client does not deliver",
-                remedy="See whether their leaders are reached; if they are, restart the worker and report it.",
+                text=f"{_names(stalled)} {_have(stalled)} records, but the client does not deliver them",
+                remedy="Check that their leaders can be reached; if they can, restart the worker and report it.",
             )
         hidden = [part for part in parts if part.caught_up and not part.buffered and _unread(part)]
         if hidden and not self._processed:
             yield NoOutputReason(
                 cause="uncommitted",
                 text=f"{_names(hidden)} {_have(hidden)} records that cannot be read: a transaction is open",
-                remedy="Let its producer commit it; `streams consume --uncommitted` shows the records.",
+                remedy="Commit it in its producer; `streams consume --uncommitted` shows the records.",
             )
         if self._processed or not parts:
             return
@@ -194,15 +194,15 @@ class WorkerLook:
             yield NoOutputReason(
                 cause="idle",
                 text=f"records wait for {_names(idle)}, which may have earlier ones (max.task.idle.ms)",
-                remedy="See why nothing is read of it.",
+                remedy="Check why no records of it are read.",
             )
         unknown = [part for part in parts if part.position is None or part.end is None]
         empty = [part for part in parts if part not in hidden and part not in unknown and not _unread(part)]
         if unknown:
             yield NoOutputReason(
                 cause="not-read",
-                text=f"nothing is known of {_names(unknown)} yet",
-                remedy="See whether the broker is reached, and whether the topic has records.",
+                text=f"the end offset of {_names(unknown)} is not known yet",
+                remedy="Check that the broker can be reached, and that the topic has records.",
             )
         elif len(empty) == len(parts):
             yield self._nothing_came(parts)
@@ -212,13 +212,13 @@ class WorkerLook:
             topics = ", ".join(sorted({part.topic for part in parts}))
             return NoOutputReason(
                 cause="empty-topic",
-                text=f"there are no records in {topics}",
-                remedy="See whether its producers write to this topic of this cluster.",
+                text=f"{topics} does not have records",
+                remedy="Check that its producers write to this topic of this cluster.",
             )
         return NoOutputReason(
             cause="no-records",
-            text=f"no record has come {self._lately}: {_names(parts)} {_have(parts)} been read to the end",
-            remedy="Write records; if older ones are to be processed, `streams reset` has the application read them.",
+            text=f"no record has arrived {self._lately}: {_names(parts)} {_have(parts)} been read to the end",
+            remedy="Write records; to process older ones, use `streams reset`.",
         )
 
     # ------------------------------------------------------------------ records that are processed
@@ -273,8 +273,8 @@ class WorkerLook:
             others = len(own) - 1
             yield NoOutputReason(
                 cause="held-back",
-                text=text + (f", and so in {others} other tasks" if others else ""),
-                remedy="Only records move stream time: see whether this partition gets any.",
+                text=text + (f", and in {others} other tasks" if others else ""),
+                remedy="Only records advance stream time: check that this partition receives any.",
             )
 
     def committing(self) -> Iterator[NoOutputReason]:
@@ -282,7 +282,7 @@ class WorkerLook:
         if self._processed and not any(thread.commits for thread in self._status.threads):
             yield NoOutputReason(
                 cause="commit",
-                text="no commit was made yet: tables and aggregations send results with it",
+                text="there was no commit yet: tables and aggregations emit results at a commit",
                 remedy="Wait for commit.interval.ms.",
             )
 

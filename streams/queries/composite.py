@@ -49,7 +49,7 @@ class CompositeStore(RefusesWrites):
 
     def _refusal(self) -> StoreError:
         return StoreError(
-            f"store {self.name!r} can only be read here: it is written by processors that are connected to it",
+            f"store {self.name!r} can only be read here: write to it from a processor that is connected to it",
             store=self.name,
         )
 

@@ -102,7 +102,8 @@ def migrated(store: OpenStore) -> StateStoreMigratedError:
     """Returns the error to raise instead of the one of a store that was closed while it was read."""
     name = store.builder.name
     return StateStoreMigratedError(
-        f"store {name!r} was closed while it was read: its task may have gone to another thread or process; ask again",
+        f"store {name!r} was closed during the read because its task may have moved to another thread or process: try"
+        " again",
         store=name,
     )
 

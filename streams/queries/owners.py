@@ -58,7 +58,7 @@ class HostInfo:
         """
         host, _, port = endpoint.partition("/")[0].rpartition(":")
         if not (host and port.isascii() and port.isdecimal()):
-            raise ValueError(f"an endpoint is host:port, such as 10.1.2.3:8080, got {endpoint!r}")
+            raise ValueError(f"an endpoint must be host:port, such as 10.1.2.3:8080, got {endpoint!r}")
         return cls(host.strip("[]"), int(port))
 
     @classmethod
@@ -272,7 +272,7 @@ class Owners:
         headers: HeaderList | None,
     ) -> int:
         if count == 0:
-            raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
+            raise StreamsError(f"the partitions of store {store!r} are not known yet: try again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
             given: Serde[Any]
             if isinstance(chosen_by, Serde):  # each read over HTTP asks
@@ -281,27 +281,26 @@ class Owners:
                 given = check_serde(chosen_by, "key_serde", "query_metadata_for_key")
             # A serde that is bound here lives as long as the question, and so does what it learns in the trial: what is
             # not registered is the key of no record.
-            with trial_on_this_thread("a question for the owner of a key"):
+            with trial_on_this_thread("a query for the owner of a key"):
                 serde = given.bind(topic, is_key=True)
                 if serde.takes_headers:
                     serde = serde.with_headers(Headers(headers or ()))
                 data = serde.serialize(key)
             if data is None:
-                raise StreamsError("a null key is in no store")
+                raise StreamsError("a key must not be null")
             return partition_for_key(data, count)
         found = chosen_by("", key, None, headers, count)
         chosen = sorted(found) if found is not None else []
         if len(chosen) != 1 or not 0 <= chosen[0] < count:
             raise StreamsError(
-                f"the partitioner must choose one of {count} partitions for the key of a query, and chose"
-                f" {repr_of(found)}"
+                f"the partitioner must choose one of {count} partitions for the key of a query, got {repr_of(found)}"
             )
         return chosen[0]
 
     def of_store(self, store: str) -> tuple[StreamsMetadata, ...]:
         """Returns the processes that have partitions of a store (`KafkaStreams.streams_metadata_for_store`)."""
         if store not in self._topology.stores and store not in self._topology.global_stores:
-            raise UnknownStateStoreError(f"the topology has no store {store!r}", store=store)
+            raise UnknownStateStoreError(f"the topology does not have store {store!r}", store=store)
         return tuple(one for one in self.all() if store in one.state_store_names)
 
     def all(self) -> tuple[StreamsMetadata, ...]:

@@ -37,8 +37,8 @@ class Position:
             for partition, offset in found.items():
                 if type(partition) is not int or type(offset) is not int or partition < 0 or offset < 0:
                     raise ValueError(
-                        f"the offsets of a position must be integers that are not negative, by partition; got"
-                        f" {repr_of(offset)} for partition {repr_of(partition)} of topic {repr_of(topic)}"
+                        f"the offsets of a position must be non-negative integers by partition, got {repr_of(offset)}"
+                        f" for partition {repr_of(partition)} of topic {repr_of(topic)}"
                     )
         object.__setattr__(self, "offsets", MappingProxyType(kept))
 
@@ -68,8 +68,8 @@ class Position:
         """Returns a position with one more offset; a greater one that is there stays."""
         if type(topic) is not str or type(partition) is not int:
             raise ValueError(
-                f"an offset of a position is that of a topic's name and a partition's number, got {repr_of(topic)} and"
-                f" {repr_of(partition)}"
+                f"an offset of a position needs the name of a topic and the number of a partition, got {repr_of(topic)}"
+                f" and {repr_of(partition)}"
             )
         return self.merge(Position({topic: {partition: offset}}))
 
@@ -103,7 +103,7 @@ class Position:
         """
         given: object = data
         if not isinstance(given, (bytes, bytearray, memoryview)):
-            raise ValueError(f"a position is read from bytes, got {repr_of(given)}")
+            raise ValueError(f"a position must be bytes, got {repr_of(given)}")
         return cls(read_position(data))
 
 
@@ -139,7 +139,7 @@ class PositionBound:
         """Returns whether a position of the store of a partition has reached the bound."""
         _check_position(position)
         if type(partition) is not int:
-            raise ValueError(f"partition is the number of one, got {repr_of(partition)}")
+            raise ValueError(f"partition must be the number of a partition, got {repr_of(partition)}")
         for topic, bounds in self.position.offsets.items():
             bound = bounds.get(partition)
             if bound is not None and position.partition_positions(topic).get(partition, -1) < bound:
@@ -152,7 +152,7 @@ def _offsets_of(given: object) -> dict[str, dict[int, int]]:
     for topic, offsets in given.items() if isinstance(given, Mapping) else [(given, None)]:
         if type(topic) is not str or not isinstance(offsets, Mapping):
             raise ValueError(
-                "the offsets of a position are by topic and partition, such as {'orders': {0: 41}}, got"
+                "the offsets of a position must be by topic and partition, such as {'orders': {0: 41}}, got"
                 f" {repr_of(given)}"
             )
         found[topic] = dict(offsets)
@@ -161,4 +161,4 @@ def _offsets_of(given: object) -> dict[str, dict[int, int]]:
 
 def _check_position(given: object) -> None:
     if not isinstance(given, Position):
-        raise TypeError(f"a position is a Position, such as that of a result, got {repr_of(given)}")
+        raise TypeError(f"a position must be a Position, such as that of a result, got {repr_of(given)}")

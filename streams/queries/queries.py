@@ -73,7 +73,7 @@ def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView])
 
 def _unknown(query: Query[Any], store: OpenStore) -> UnknownQueryType:
     name, kind = store.builder.name, store.builder.kind
-    return UnknownQueryType(f"store {name!r} is a {kind} store, which cannot answer {repr_of(query)}", store=name)
+    return UnknownQueryType(f"store {name!r} is a {kind} store, which does not support {repr_of(query)}", store=name)
 
 
 UNKNOWN = FailureReason.UNKNOWN_QUERY_TYPE
@@ -105,7 +105,7 @@ class Queries:
             raise errors.InvalidStateStoreError(why, store=name)
         if not type_.accepts(builder):
             raise errors.InvalidStateStoreError(
-                f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} one", store=name
+                f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} store", store=name
             )
         if parameters.partition is not None and not self._stores.is_global(name):
             self._check_partition(name, parameters.partition)
@@ -160,21 +160,25 @@ class Queries:
         builder = self._stores.builder(name)
         if builder is None:
             known = ", ".join(map(repr, self._stores.names)) or "none"
-            raise errors.UnknownStateStoreError(f"the topology has no store {name!r}; there are: {known}", store=name)
+            raise errors.UnknownStateStoreError(
+                f"the topology does not have store {name!r}; it has: {known}", store=name
+            )
         return builder
 
     def _check_partition(self, name: str, partition: int) -> None:
         count = self._stores.partitions(name)
         if not 0 <= partition < count:
             raise errors.InvalidStateStorePartitionError(
-                f"store {name!r} has no partition {partition}: it has {count}", store=name, partition=partition
+                f"store {name!r} does not have partition {partition}: it has {count} partitions",
+                store=name,
+                partition=partition,
             )
 
     def _global(self, name: str) -> Sequence[ReadableStore]:
         found = self._stores.global_store(name)
         if found is None:
             raise errors.StreamsRebalancingError(
-                f"global store {name!r} is not filled yet: ask again later", store=name
+                f"global store {name!r} is not filled yet: try again later", store=name
             )
         return [found]
 
@@ -198,14 +202,14 @@ class Queries:
     def _nowhere(self, name: str, partition: int | None) -> errors.InvalidStateStoreError:
         if partition is not None:
             return errors.InvalidStateStorePartitionError(
-                f"partition {partition} of store {name!r} is not in this process, or not yet: ask again, or the process"
-                " that has it",
+                f"partition {partition} of store {name!r} is not in this process, or not yet: try again, or query the"
+                " process that has it",
                 store=name,
                 partition=partition,
             )
         return errors.StateStoreMigratedError(
-            f"no partition of store {name!r} is in this process: they move, or are in other processes; ask again,"
-            " or ask another process",
+            f"no partition of store {name!r} is in this process: they are moving, or are in other processes. Try"
+            " again, or query another process",
             store=name,
         )
 
@@ -216,13 +220,13 @@ class Queries:
         name = request.store_name
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
-            message = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_explained(request, _failure(UNKNOWN, message), "not asked"))
+            message = f"global store {name!r} does not support query(): read it by store()"
+            return StateQueryResult(global_result=_explained(request, _failure(UNKNOWN, message), "not queried"))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
             if request.partitions is None or partition in request.partitions:
-                unread = _explained(request, _failure(UNKNOWN, why), f"task {owned.id}, not asked") if why else None
+                unread = _explained(request, _failure(UNKNOWN, why), f"task {owned.id}, not queried") if why else None
                 results[partition] = unread or self._ask(request, owned)
         for copy in () if request.is_require_active else self._stores.copies(name):
             partition = copy.id.partition
@@ -235,9 +239,9 @@ class Queries:
                 message = f"partition {partition} of store {name!r} is not in this process"
                 results[partition] = _failure(FailureReason.NOT_PRESENT, message)
             else:
-                message = f"store {name!r} has no partition {partition}: it has {count}"
+                message = f"store {name!r} does not have partition {partition}: it has {count} partitions"
                 results[partition] = _failure(FailureReason.DOES_NOT_EXIST, message)
-            results[partition] = _explained(request, results[partition], "no task of it here")
+            results[partition] = _explained(request, results[partition], "no task of the store is here")
         return StateQueryResult(partition_results=results)
 
     def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
@@ -246,15 +250,15 @@ class Queries:
         if store is None:
             message = f"task {owned.id} of store {name!r} does not run yet"
             reason = FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT
-            return _explained(request, _failure(reason, message), f"task {owned.id}, not asked")
+            return _explained(request, _failure(reason, message), f"task {owned.id}, not queried")
         return self._timed(request, store, "runs" if store.runs else "restores")
 
     def _ask_copy(self, request: StateQueryRequest[R], copy: StandbyCopy) -> QueryResult[R]:
         store = self._stores.open_copy(copy, request.store_name)
         if store is None:
-            message = f"the standby copy of task {copy.id} of store {request.store_name!r} is not filled yet"
+            message = f"the standby replica of task {copy.id} of store {request.store_name!r} is not filled yet"
             failure: QueryResult[R] = _failure(FailureReason.NOT_PRESENT, message)
-            return _explained(request, failure, f"standby of task {copy.id}, not asked")
+            return _explained(request, failure, f"standby of task {copy.id}, not queried")
         return self._timed(request, store, "standby")
 
     def _timed(self, request: StateQueryRequest[R], store: LocalStore, how: str) -> QueryResult[R]:
@@ -286,8 +290,8 @@ class Queries:
         position = store.position(level)  # taken before the view is opened, so that the view has at least this position
         if not request.position_bound.reached(position, store.partition):
             message = (
-                f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"
-                f" {request.position_bound.position}"
+                f"partition {store.partition} of store {request.store_name!r} is at {position}, but the request"
+                f" requires {request.position_bound.position}"
             )
             return _failure(FailureReason.NOT_UP_TO_BOUND, message, position=position)
         return QueryResult(outcome=ask(query, store.store, lambda: store.view(level)), position=position)
@@ -311,8 +315,8 @@ def _explained(
 
 def _not_running(name: str, owned: OwnedTask) -> errors.StreamsRebalancingError:
     return errors.StreamsRebalancingError(
-        f"task {owned.id} of store {name!r} does not run yet: ask again later, or enable_stale_stores() to read what is"
-        " restored so far",
+        f"task {owned.id} of store {name!r} does not run yet: try again later, or use enable_stale_stores() to read"
+        " what is restored so far",
         store=name,
         task=str(owned.id),
     )

@@ -22,7 +22,7 @@ class InStore:
 
     def __post_init__(self) -> None:
         if type(self.store_name) is not str:
-            raise TypeError(f"a request is made of a store by its name, got {repr_of(self.store_name)}")
+            raise TypeError(f"a request needs the name of a store, got {repr_of(self.store_name)}")
 
     def with_query(self, query: Query[R]) -> StateQueryRequest[R]:
         """Asks all partitions of this process, wherever they are."""
@@ -54,13 +54,13 @@ class StateQueryRequest(Generic[R]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, Query):
-            raise TypeError(f"a request is made with a query, such as KeyQuery, got {repr_of(self.query)}")
+            raise TypeError(f"a request needs a query, such as KeyQuery, got {repr_of(self.query)}")
         if type(self.store_name) is not str:
-            raise TypeError(f"a request is made of a store by its name, got {repr_of(self.store_name)}")
+            raise TypeError(f"a request needs the name of a store, got {repr_of(self.store_name)}")
         if not isinstance(self.position_bound, PositionBound):
-            raise TypeError(f"position_bound is a PositionBound, got {repr_of(self.position_bound)}")
+            raise TypeError(f"position_bound must be a PositionBound, got {repr_of(self.position_bound)}")
         if self.isolation_level is not None and not isinstance(self.isolation_level, IsolationLevel):
-            raise TypeError(f"isolation_level is an IsolationLevel, got {repr_of(self.isolation_level)}")
+            raise TypeError(f"isolation_level must be an IsolationLevel, got {repr_of(self.isolation_level)}")
         if self.partitions is not None:
             object.__setattr__(self, "partitions", _numbers(self.partitions))
 
@@ -147,5 +147,5 @@ class StateQueryRequest(Generic[R]):
 def _numbers(partitions: Iterable[int]) -> frozenset[int]:
     found = items_of(partitions, "partitions")
     if any(type(one) is not int for one in found):
-        raise TypeError(f"partitions are numbers of partitions, got {repr_of(partitions)}")
+        raise TypeError(f"partitions must be numbers of partitions, got {repr_of(partitions)}")
     return frozenset(found)

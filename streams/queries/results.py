@@ -92,7 +92,7 @@ class QueryResult(Generic[R]):
         :raises StreamsError: if the query did not fail.
         """
         if self.failure is None:
-            raise StreamsError("the query did not fail: it has a result")
+            raise StreamsError("the query did not fail, so it has a result and no failure")
         return self.failure
 
     @property
@@ -102,7 +102,7 @@ class QueryResult(Generic[R]):
         :raises StreamsError: if the query did not fail.
         """
         if self.failure is None:
-            raise StreamsError("the query did not fail: it has a result")
+            raise StreamsError("the query did not fail, so it has a result and no failure")
         return self.message
 
 
@@ -140,7 +140,7 @@ class StateQueryResult(Generic[R]):
         }
         if len(found) > 1:
             raise StreamsError(
-                f"partitions {sorted(found)} all have a result or a failure; look at partition_results, or ask for one"
+                f"partitions {sorted(found)} have several results or failures: read partition_results, or query one"
                 " partition"
             )
         return next(iter(found.values()), None)

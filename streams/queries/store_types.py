@@ -187,11 +187,11 @@ class StoreQueryParameters(Generic[S_co]):
 
     def __post_init__(self) -> None:
         if type(self.store_name) is not str:
-            raise TypeError(f"a store is read by its name, got {repr_of(self.store_name)}")
+            raise TypeError(f"a store must be given by its name, got {repr_of(self.store_name)}")
         if not isinstance(self.store_type, QueryableStoreType):
-            raise TypeError(f"store_type is one of QueryableStoreTypes, got {repr_of(self.store_type)}")
+            raise TypeError(f"store_type must be one of QueryableStoreTypes, got {repr_of(self.store_type)}")
         if self.partition is not None and type(self.partition) is not int:
-            raise TypeError(f"partition is the number of one, got {repr_of(self.partition)}")
+            raise TypeError(f"partition must be the number of a partition, got {repr_of(self.partition)}")
         check_flags(stale_stores_enabled=self.stale_stores_enabled)
 
     @classmethod

@@ -137,9 +137,9 @@ class AvroFormat(SchemaFormat):
                 return None
             raise
         if parsed.map is not None:
-            return f"{parsed.map} is a map, whose entries have no order"
+            return f"{parsed.map} is a map, and its entries have no order"
         is_lost = self.model is None and bool(parsed.in_choices)
-        return "the key has a union of named types, which dicts and texts have not" if is_lost else None
+        return "the key has a union of named types, but dicts and strings have no type names" if is_lost else None
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
         return value.schema if type(value) is GenericRecord else _OF_PYTHON.get(type(value))
@@ -378,7 +378,7 @@ class _CarefulDecoder(_Decoder):  # type: ignore[misc]
         for _ in self._iter_array_or_map():
             self._left -= 1
             if self._left < 0:
-                raise SchemaError("an array has more items than the data have bytes")
+                raise SchemaError("an array has more items than the data has bytes")
             yield
 
 
@@ -409,7 +409,7 @@ def _parsed(texts: Sequence[str]) -> AvroSchema:
     except SchemaError:
         raise
     except UnknownType as error:
-        why = f"the Avro schema uses the type {error.name!r}, which is neither in it nor in its references"
+        why = f"the Avro schema uses type {error.name!r}, which neither the schema nor its references define"
         raise SchemaError(why) from error
     except (SchemaParseException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise unreadable(f"{type(error).__name__}: {cut(str(error), 200)}") from error

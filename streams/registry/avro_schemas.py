@@ -79,7 +79,7 @@ class AvroSchema:
         kind = kind_of(node)
         name = node["name"] if kind in NAMED else None
         if name in within:
-            raise unreadable(f"the record {name} holds itself, without an end")
+            raise unreadable(f"the record {name} contains itself endlessly")
         if name in self._sizes:
             known = self._sizes[name]
             self.is_recursive = self.is_recursive or known is None

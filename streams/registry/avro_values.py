@@ -45,7 +45,7 @@ class Misfit(SchemaError):
 
 
 def _no(expected: str, value: Any) -> Misfit:
-    return Misfit(f" is no {expected}: {cut(repr_of(value), MOST_VALUE)}")
+    return Misfit(f" is not {expected}: {cut(repr_of(value), MOST_VALUE)}")
 
 
 # ---------------------------------------------------------------------- values that keep the name of their type
@@ -126,7 +126,7 @@ def _decimal(node: Any) -> Logical | None:
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
         return None
     if precision > _MOST_DIGITS:
-        raise SchemaError(f"a decimal of the Avro schema has {precision} digits: at most {_MOST_DIGITS} are read")
+        raise SchemaError(f"a decimal of the Avro schema has {precision} digits, but {_MOST_DIGITS} are the limit")
     limit, most, last_digit = 10**precision, 10 ** (precision - scale), decimal.Decimal((0, (1,), -scale))
     context = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
 
@@ -139,7 +139,7 @@ def _decimal(node: Any) -> Logical | None:
         except (decimal.Inexact, decimal.InvalidOperation):
             wrong = f"has more than {precision - scale} digits before the point"
             if value.copy_abs() < most:
-                wrong = f"has {-int(value.as_tuple().exponent)} digits behind the point, and its type {scale}"
+                wrong = f"has {-int(value.as_tuple().exponent)} digits after the point, but its type has {scale}"
         except OverflowError:
             wrong = f"does not fit in {size} bytes"
         raise Misfit(f" {wrong}: {repr_of(value)}")
@@ -159,19 +159,19 @@ def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = Fals
     def write(value: Any) -> int:
         time = datetime.datetime.combine(epoch, value) if of_day else value
         if (time.utcoffset() is None) is not (epoch.tzinfo is None):
-            lost = f"has a time zone, which {name} does not keep"
+            lost = f"has a time zone, which {name} does not store"
             what = "has no time zone: give it one, such as datetime.UTC" if epoch.tzinfo else lost
             raise Misfit(f": the time {value.isoformat()} {what}")
         number, rest = divmod((time - epoch) // _MICROSECOND, unit)
         if rest:
-            how = "cut them off, such as with .replace(microsecond=time.microsecond // 1000 * 1000)"
-            raise Misfit(f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: {how}")
+            how = "truncate them, such as with .replace(microsecond=time.microsecond // 1000 * 1000)"
+            raise Misfit(f": the time {value.isoformat()} has microseconds, but {name} stores milliseconds: {how}")
         return number
 
     def read(number: int) -> Any:
         time = epoch + datetime.timedelta(microseconds=number * unit)
         if of_day and time.date() != epoch.date():
-            raise SchemaError(f"{number} is not a time of a day")
+            raise SchemaError(f"{number} is not a time of day")
         return time.time() if of_day else time
 
     return Logical(datetime.time if of_day else datetime.datetime, write, read)
@@ -264,7 +264,7 @@ class Forms:
 
         def write(value: Any) -> Any:
             if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-                raise _no("map with texts as keys", value)
+                raise _no("map with strings as keys", value)
             found = {}
             for key, one in value.items():
                 try:
@@ -381,7 +381,7 @@ class Forms:
         def default_of(name: str, fields: Mapping[str, Any]) -> Any:
             check_names(fields)
             if name not in defaults:
-                raise Misfit(" is missing, and has no default").below(f".{name}")
+                raise Misfit(" is missing and does not have a default").below(f".{name}")
             return defaults[name]
 
         def write(value: Any) -> Any:
@@ -420,7 +420,7 @@ def _fields_of_object(record: RecordClass, names: Set[str], value: Any) -> dict[
         raise Misfit(f": expected {kind.__name__}, got {type(value).__name__}")
     extras = getattr(value, "__pydantic_extra__", None) or {}
     if more := extras.keys() - names:
-        raise Misfit(f": {kind.__name__} has fields that its schema has not: {', '.join(sorted(more))}")
+        raise Misfit(f": {kind.__name__} has fields that its schema does not have: {', '.join(sorted(more))}")
     try:
         own = {field.name: getattr(value, field.attribute) for field in record.fields if field.name in names}
     except AttributeError as error:

@@ -247,7 +247,7 @@ class HeaderBoundSerde(BoundSerde):
         size = _SIZES.get(frame[:1], 0)
         # What is longer than an id would become the start of the data, where the format has nothing between.
         if not size or len(frame) < size or (len(frame) > size and not self.subject.format.has_frame):
-            text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
+            text = f"the header {cut(frame.hex(), MOST_VALUE)} does not contain a schema id"
             raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
         value = self.deserialize(frame + data)
         # The record may be written with other bytes, whose reader would look at a header first.
@@ -316,7 +316,7 @@ class Subject:
     def check_key(self, schema: SchemaText | None, client: RegistryClient | None = None) -> None:
         """Raises `SchemaError` for a schema of keys in which equal values may have different bytes."""
         if schema is not None and self.place.is_key and (why := self.format.unequal(schema, client)) is not None:
-            raise SchemaError(f"{why}: equal keys would have different bytes, and go to different partitions")
+            raise SchemaError(f"{why}: equal keys would have different bytes, and be written to different partitions")
 
     def failure(self, error: BaseException, what: str) -> Exception:
         """Returns the error of a record, with what is known of it; of an outage an error that is not the record's."""
@@ -324,9 +324,9 @@ class Subject:
             return RegistryAway(f"{self.name}, {what}: {outage.message}", **outage.place())
         text = plain_str(error)
         if isinstance(error, (EOFError, IndexError)):
-            text = "the data end in the middle of a value, or have a number that their schema has not"
+            text = "the data ends in the middle of a value, or has a number that its schema does not have"
         elif isinstance(error, RecursionError):
-            text = "it is nested too deep, or holds itself"
+            text = "it is nested too deeply, or contains itself"
         elif not isinstance(error, SchemaError):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
         return SchemaError(f"{self.name}, {what}: {text}")
@@ -374,8 +374,11 @@ class Writers:
             prefix = ID_MAGIC + registered.id.to_bytes(4, "big") + index
             if self._in_headers:
                 if registered.guid is None:
-                    how = "set schema.ids=prefix, or use a registry that has them"
-                    what = f"the registry {subject.client.url} has no GUIDs of schemas, which ids in headers are: {how}"
+                    how = "set schema.ids=prefix, or use a registry with GUIDs"
+                    what = (
+                        f"schema ids in headers are GUIDs, but the registry {subject.client.url} does not have"
+                        f" them: {how}"
+                    )
                     raise SchemaError(what)
                 prefix, frame = b"", GUID_MAGIC + uuid.UUID(registered.guid).bytes + index
             write = form.writer(registered.schema, subject.client, prefix, is_key=subject.place.is_key)
@@ -433,7 +436,7 @@ def reading(subject: Subject) -> Read:
             doing += f" with {what(schema_id)}"
             registered, form = subject.client.by_id(schema_id), subject.format
             if registered.schema.kind != form.kind:
-                raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {form.kind}")
+                raise SchemaError(f"it is a schema of {registered.schema.kind}, not of {form.kind}")
             return kept(known, data[:size], form.reader(registered.schema, subject.client, size))
         except Exception as error:
             raise subject.failure(error, doing) from error
@@ -454,8 +457,8 @@ def id_in(data: bytes) -> tuple[int | str, int]:
     size = _SIZES.get(data[:1] or ID_MAGIC)
     if size is None:
         what = f"{len(data)} bytes that begin with {data[:4].hex()}"
-        raise SchemaError(f"{what} have no id of a schema: the first would be 0 or 1")
+        raise SchemaError(f"{what} do not contain a schema id: the first byte must be 0 or 1")
     if len(data) < size:
-        raise SchemaError(f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size}")
+        raise SchemaError(f"{len(data)} bytes are too few: the schema id before a value needs {size}")
     found = data[1:size]
     return int.from_bytes(found, "big") if size == ID_SIZE else str(uuid.UUID(bytes=found)), size

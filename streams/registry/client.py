@@ -39,7 +39,7 @@ from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in,
 from streams.schemas.avro_evolution import complaints, is_transitive
 from streams.trials import trial_in_effect
 
-with extra("which the client of schema registries needs"):
+with extra("but the client of schema registries needs it"):
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
     from confluent_kafka.schema_registry import SchemaReference as TheirReference
     from confluent_kafka.schema_registry.error import OAuthTokenError
@@ -91,7 +91,9 @@ class RegistryClient:
         try:
             self._client, self._first = _made(settings)
         except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
-            raise SchemaError(f"the client of the registry {self.url} cannot be made: {self._masked(error)}") from None
+            raise SchemaError(
+                f"the client of the registry {self.url} cannot be created: {self._masked(error)}"
+            ) from None
         self._known: dict[int | str, Registered] = {}
         self._away_since: float | None = None
         self._refusals: OrderedDict[Hashable, tuple[float, SchemaError]] = OrderedDict()
@@ -147,7 +149,7 @@ class RegistryClient:
             answer = call()
             text = _text_of(answer.schema) if schema is None else schema
             if not isinstance(answer.schema_id, int) or not 0 <= answer.schema_id < 1 << 32:
-                raise ValueError("there is no id of a schema in it")
+                raise ValueError("it does not contain a schema id")
             return Registered(text, answer.schema_id, answer.guid, answer.version, subject)
 
         found = self._ask(f"{what} subject {subject}", ask, schema)
@@ -259,18 +261,18 @@ class RegistryClient:
         since, now = self._away_since, self._clock.monotonic()  # another thread may have had an answer meanwhile
         gone_s = 0.0 if since is None else now - since
         if gone_s >= self._timeout_s:
-            text = f"{away.message}; it has not answered for {self._timeout_s:g} s (timeout.ms)"
+            text = f"{away.message}; it has not responded for {self._timeout_s:g} s (timeout.ms)"
             raise RegistryAway(text) from error
         self._clock.wait(min(max(FIRST_WAIT_S, gone_s), LONGEST_WAIT_S, self._timeout_s - gone_s))
 
     def _refused(self, what: str, error: SchemaRegistryError, key: Hashable) -> SchemaError:
         """Returns the error of an answer about what was asked for, which would be the same again."""
         status, text = error.http_status_code, cut(self._masked(error.error_message), 500)
-        kind, why = SchemaError, f"refuses it ({status}: {text})"
+        kind, why = SchemaError, f"rejects it ({status}: {text})"
         if status == _NOT_FOUND:
-            kind, why = NotInRegistry, f"has no such schema ({text})"
+            kind, why = NotInRegistry, f"does not have the schema ({text})"
         elif status == _INCOMPATIBLE:
-            why = f"refuses it, since it is not compatible with those before ({text})"
+            why = f"rejects it because it is not compatible with the earlier versions ({text})"
         found = kind(f"{what}: the registry {self.url} {why}")
         if not self.url.startswith(MOCK):  # which is asked at no cost
             self._refusals[key] = self._clock.monotonic() + REFUSED_S, found
@@ -287,18 +289,21 @@ class RegistryClient:
             status = error.http_status_code
             if status in _REFUSED_LOGIN:
                 login = "basic.auth.user.info or the settings that begin with bearer.auth."
-                return f"refuses the login ({status}: {text}); check {login}", False
-            return f"cannot be asked now ({status}: {text})", status >= 500 or status in _LATER
+                return f"rejects the login ({status}: {text}); check {login}", False
+            return f"is unavailable ({status}: {text})", status >= 500 or status in _LATER
         if isinstance(error, OAuthTokenError):
-            return f"cannot be asked: there is no token for it: {text}", False
+            return f"cannot be reached without a token: {text}", False
         if (tls := _tls_error(error)) is not None:
             about = "is not trusted, or does not trust this client"
             return f"{about}: {self._masked(tls)}; check the settings that begin with ssl.", False
         # All errors of the client's transport have a module of its own.
         if isinstance(error, OSError) or any(one.__name__ == "TransportError" for one in type(error).__mro__):
-            return f"does not answer: {text}", True
+            return f"does not respond: {text}", True
         self._client.clear_caches()  # type: ignore[no-untyped-call]  # it may have kept a half of an answer
-        return f"sent what is not the answer of a registry: {type(error).__name__}: {text}; check the url", False
+        return (
+            f"sent a response that is not from a schema registry: {type(error).__name__}: {text}; check the url",
+            False,
+        )
 
     def _away(self, what: str, reason: str) -> RegistryAway:
         """Returns the error of an outage, which the log has once."""
@@ -415,6 +420,6 @@ def _text_of(schema: Any) -> SchemaText:
     """Returns what an answer has of a schema; raises `ValueError` if that is not a text: it is a part of an answer, or
     that of something else."""
     if not isinstance(schema.schema_str, str):
-        raise ValueError("there is no schema in it")
+        raise ValueError("it does not contain a schema")
     references = (SchemaReference(str(one.name), str(one.subject), int(one.version)) for one in schema.references or ())
     return SchemaText(schema.schema_str, schema.schema_type or AVRO, tuple(references))

@@ -46,10 +46,10 @@ class SchemaRegistry:
         :raises ConfigError: if one is unknown or wrong, or there is no URL.
         """
         if not isinstance(settings, Mapping):
-            raise ConfigError(f"the settings of a schema registry are a mapping, got {repr_of(settings)}")
+            raise ConfigError(f"the settings of a schema registry must be a mapping, got {repr_of(settings)}")
         given = {str(name).replace("_", "."): value for name, value in settings.items()}
         if "url" not in given:
-            raise ConfigError("the settings of a schema registry have no url: set schema.registry.url")
+            raise ConfigError("the settings of a schema registry do not have a url: set schema.registry.url")
         return cls(**given)
 
     @property
@@ -70,7 +70,7 @@ class SchemaRegistry:
     def as_default(self, serde: Serde[Any] | None) -> Serde[Any]:
         """Returns a serde for what has none, which gives this registry to serdes that have none."""
         if serde is not None and not is_of(serde, Serde):
-            raise ConfigError(f"a default serde is a serde, got {repr_of(serde)}")
+            raise ConfigError(f"a default serde must be a serde, got {repr_of(serde)}")
         return DefaultWithRegistry(serde.inner if isinstance(serde, DefaultWithRegistry) else serde, self)
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +109,9 @@ class DefaultWithRegistry(Serde[Any]):
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         if self.inner is None:
-            raise ConfigError(f"topic {topic!r} has no serde of its {'key' if is_key else 'value'}s", topic=topic)
+            raise ConfigError(
+                f"topic {topic!r} does not have a serde of its {'key' if is_key else 'value'}s", topic=topic
+            )
         return self.inner.bind(topic, is_key=is_key)
 
     def __eq__(self, other: object) -> bool:
@@ -123,4 +125,4 @@ class DefaultWithRegistry(Serde[Any]):
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ConfigError("there is a schema registry but no serde: give key_serde= and value_serde=")
+    raise ConfigError("a schema registry is set but no serde: give key_serde= and value_serde=")

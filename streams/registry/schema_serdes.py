@@ -32,9 +32,9 @@ class SchemaSerde(Serde[T], Generic[T]):
         self, model: Any, registry: SchemaRegistry | None, options: Mapping[str, Any], **schema_options: Any
     ) -> None:
         if model is not None and not isinstance(model, type) and type(model).__module__ not in ("typing", "types"):
-            raise ConfigError(f"the model of a serde is a class or a type such as list[int], got {repr_of(model)}")
+            raise ConfigError(f"the model of a serde must be a class or a type such as list[int], got {repr_of(model)}")
         if registry is not None and not is_of(registry, SchemaRegistry):
-            raise ConfigError(f"registry= takes a SchemaRegistry, got {repr_of(registry)}")
+            raise ConfigError(f"registry= must be a SchemaRegistry, got {repr_of(registry)}")
         self.model, self.registry, self.options = model, registry, read_settings(options)
         if foreign := [name for name in self.options if name not in OF_SERDES]:
             raise ConfigError(f"{foreign[0]} is a setting of the registry: give it to SchemaRegistry")
@@ -43,7 +43,7 @@ class SchemaSerde(Serde[T], Generic[T]):
         super().__init__(self._not_bound, self._not_bound, name=name)
 
     def _not_bound(self, anything: Any) -> Any:
-        raise SchemaError(f"{self.name}: bind(topic, is_key=...) comes first: its schemas are those of a topic")
+        raise SchemaError(f"{self.name}: call bind(topic, is_key=...) first, because its schemas belong to a topic")
 
     def options_given(self) -> dict[str, Any]:
         """Returns the arguments that this serde was made with, but for model and registry."""
@@ -72,7 +72,9 @@ class SchemaSerde(Serde[T], Generic[T]):
         """
         if self.registry is None:
             how = "set schema.registry.url, or give schema_registry= to StreamsBuilder or registry= to the serde"
-            raise ConfigError(f"the serde {self.name!r} of topic {topic!r} has no schema registry: {how}", topic=topic)
+            raise ConfigError(
+                f"the serde {self.name!r} of topic {topic!r} does not have a schema registry: {how}", topic=topic
+            )
         subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
         return (HeaderBoundSerde if subject.settings["schema.ids"] == "header" else BoundSerde)(subject, self.bind)
 
@@ -82,10 +84,10 @@ class SchemaSerde(Serde[T], Generic[T]):
 
 def _references(given: Iterable[Any]) -> tuple[SchemaReference, ...]:
     if not isinstance(given, (list, tuple)):
-        raise ConfigError(f"references are a list of (name, subject, version), got {repr_of(given)}")
+        raise ConfigError(f"references must be a list of (name, subject, version), got {repr_of(given)}")
     for one in given:
         if not isinstance(one, (list, tuple)) or (*map(type, one),) != (str, str, int):
-            raise ConfigError(f"a reference is (name, subject, version), got {repr_of(one)}")
+            raise ConfigError(f"a reference must be (name, subject, version), got {repr_of(one)}")
     return tuple(SchemaReference(*one) for one in given)
 
 
@@ -246,7 +248,9 @@ class DetectedSerde(Serde[Any]):
     def _latest(self) -> Serde[Any]:
         kind = self._registry.client.latest(self._subject).schema.kind
         if kind not in self._serdes:
-            raise SchemaError(f"subject {self._subject} is of {kind}, which needs a class: give the application")
+            raise SchemaError(
+                f"subject {self._subject} has a schema of {kind}, which needs a class: give the application"
+            )
         return self._serdes[kind]
 
     def _read(self, data: bytes) -> Any:

@@ -65,7 +65,7 @@ def json_text(given: Any, what: str, kinds: tuple[type, ...], expected: str) -> 
             raise ValueError(f"it is {expected}")
         return json.dumps(found, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"{what} is JSON, which {repr_of(given)} is not: {error}") from None
+        raise ConfigError(f"{what} must be JSON, got {repr_of(given)}: {error}") from None
 
 
 class Registered(NamedTuple):

@@ -22,7 +22,7 @@ def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Ca
     def read(value: Any) -> Any:
         word = word_of(plain_str(value).lower())
         if word not in known:
-            raise ValueError(f"is {', '.join(words)} or {last}, not {repr_of(value)}")
+            raise ValueError(f"must be {', '.join(words)} or {last}, got {repr_of(value)}")
         return known[word]
 
     return read
@@ -31,7 +31,7 @@ def _one_of(known: Mapping[str, Any], word_of: Callable[[str], str] = str) -> Ca
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:  # Not the value, which may be a secret.
         wrong = "an empty one" if isinstance(value, str) else repr_of(type(value).__qualname__)
-        raise ValueError(f"is a text, not {wrong}")
+        raise ValueError(f"must be a string, got {wrong}")
     return value
 
 
@@ -41,13 +41,13 @@ def _count(value: Any) -> int:
     except (TypeError, ValueError):
         found = -1
     if found < 0:
-        raise ValueError(f"is a whole number, not {repr_of(value)}")
+        raise ValueError(f"must be a whole number, got {repr_of(value)}")
     return found
 
 
 def _user(value: Any) -> str:
     if ":" not in _text(value):
-        raise ValueError("is user:password")
+        raise ValueError("must be user:password")
     return str(value)
 
 
@@ -55,9 +55,9 @@ def _url(value: Any) -> str:
     text = ",".join(map(_text, value)) if isinstance(value, (list, tuple)) else value
     for one in _text(text).split(","):
         if not one.strip().startswith(("http://", "https://", "mock://")):
-            raise ValueError(f"begins with http://, https:// or mock://, not {repr_of(shown_url(one))}")
+            raise ValueError(f"must start with http://, https:// or mock://, got {repr_of(shown_url(one))}")
         if without_logins(one) != one and not one.strip().startswith("mock://"):
-            raise ValueError("has a login in it, which logs would show: set basic.auth.user.info in its place")
+            raise ValueError("must not contain a login, because logs would show it: set basic.auth.user.info instead")
     return str(text)
 
 
@@ -144,7 +144,7 @@ def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
             hint = "".join(f"; did you mean {near!r}?" for near in difflib.get_close_matches(dotted, READERS, n=1))
             if dotted.startswith("ssl."):
                 hint = ": give certificates as PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
-            raise ConfigError(f"a schema registry has no setting {dotted!r}{hint}")
+            raise ConfigError(f"a schema registry does not have setting {dotted!r}{hint}")
         try:
             found[dotted] = READERS[dotted](value)
         except ValueError as error:

@@ -97,7 +97,7 @@ class RemoteStreams:
         if not urls:
             raise ValueError("RemoteStreams needs the address of a worker, such as http://10.1.2.3:8080")
         if (token is not None and not (token := token.strip()).isascii()) or any(map(str.isspace, token or "")):
-            raise ValueError("the token is one word of ASCII, as the file of http.token.file has it")
+            raise ValueError("the token must be one ASCII word, as in the file of http.token.file")
         timeout_s = to_seconds(timeout, "timeout")
         self._workers = [_Address(url, timeout_s, token, context) for url in urls]
         self._wait_s = to_seconds(wait, "wait")
@@ -191,7 +191,9 @@ def _lines(url: str, status: int, body: bytes, *, missing: bool) -> list[Any]:
     try:
         found = [json.loads(line) for line in body.splitlines()]
     except ValueError:
-        raise RemoteUnavailable(f"{url} answers {status}, and not by JSON: is it the port of a worker?") from None
+        raise RemoteUnavailable(
+            f"{url} responded with status {status} and without JSON: check that it is the HTTP port of a worker"
+        ) from None
     last = found[-1] if found and isinstance(found[-1], dict) else {}
     if status == 503 or (status == 200 and "error" in last):
         raise RemoteUnavailable(str(last.get("error", f"{url} answers 503")))
@@ -200,7 +202,7 @@ def _lines(url: str, status: int, body: bytes, *, missing: bool) -> list[Any]:
     if status != 200:
         raise RemoteError(str(last.get("error", f"{url} answers {status}")))
     if not found:
-        raise RemoteUnavailable(f"the answer of {url} was broken off")
+        raise RemoteUnavailable(f"the response of {url} was interrupted")
     return found
 
 
@@ -210,7 +212,7 @@ class _Address:
     def __init__(self, url: str, timeout_s: float, token: str | None, context: ssl.SSLContext | None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in (PLAIN, SECURE) or not parts.hostname or parts.query or parts.username is not None:
-            raise ValueError(f"{url!r} is no address of a worker: http://host:port is expected")
+            raise ValueError(f"the address of a worker must be http://host:port, got {url!r}")
         self.url = url
         self._parts = parts
         self._timeout_s = timeout_s
@@ -236,7 +238,7 @@ class _Address:
             return self._ask(connection, path, body)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise RemoteUnavailable(f"{self.url} does not answer: {type(error).__name__}: {error}") from None
+            raise RemoteUnavailable(f"{self.url} does not respond: {type(error).__name__}: {error}") from None
         except BaseException:
             connection.close()
             raise
@@ -376,10 +378,12 @@ class RemoteStore:
         while True:
             *rows, last = self._streams.asked(self._path(operation, **query, cursor=cursor, limit=str(PAGE_ROWS)))
             if last.get("end") is not True:
-                raise RemoteUnavailable(f"the answer about store {self.name!r} was broken off")
+                raise RemoteUnavailable(f"the response about store {self.name!r} was interrupted")
             yield from map(RemoteRow.of, rows)
             if last["cut_off"]:
-                raise RemoteError(f"store {self.name!r} has more than {PAGE_ROWS} such rows: ask for a shorter time")
+                raise RemoteError(
+                    f"store {self.name!r} has more than {PAGE_ROWS} such rows: request a shorter time range"
+                )
             cursor = last["next"]
             if cursor is None:
                 return

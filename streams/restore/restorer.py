@@ -65,8 +65,8 @@ class ReadFailures:
         for job, since in failing:
             if now - since >= limit_s:
                 raise StateError(
-                    f"store {job.store!r} is not restored: no record of its changelog came for {limit_s:g} s"
-                    f" (task.timeout.ms), the last error was: {job.progress.last_error}",
+                    f"store {job.store!r} is not restored: no record of its changelog arrived for {limit_s:g} s"
+                    f" (task.timeout.ms); the last error was: {job.progress.last_error}",
                     **job.place(),
                 )
 

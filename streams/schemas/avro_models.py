@@ -65,9 +65,9 @@ class AvroType:
 
     def __init__(self, schema: Any = None, *, aliases: Sequence[str] = ()) -> None:
         if schema is not None and not isinstance(schema, (str, dict, list)):
-            raise ConfigError(f"an Avro type is a name, a dict or a list, got {repr_of(schema)}")
+            raise ConfigError(f"an Avro type must be a name, a dict or a list, got {repr_of(schema)}")
         if not isinstance(aliases, (list, tuple)) or not all(map(_is_name, aliases)):
-            raise ConfigError(f"aliases are a list of names of fields, got {repr_of(aliases)}")
+            raise ConfigError(f"aliases must be a list of names of fields, got {repr_of(aliases)}")
         self.schema = schema
         self.aliases = tuple(aliases)
 
@@ -164,7 +164,7 @@ class ModelSchema:
 
     def __init__(self, model: Any, name: Any = None) -> None:
         if name is not None and not (isinstance(name, str) and _FULL_NAME.fullmatch(name)):
-            raise ConfigError(f"the name of an Avro record is like com.shop.Order, not {repr_of(name)}")
+            raise ConfigError(f"the name of an Avro record must be like com.shop.Order, got {repr_of(name)}")
         self._model, self._name = model, name
         self._namespace = (name or "").rpartition(".")[0]
         self._known: dict[Any, str] = {}
@@ -207,7 +207,7 @@ class ModelSchema:
         if (record := record_class(given)) is not None:
             return self._record(record, place)
         how = "give it one with Annotated[..., AvroType(...)]"
-        return self._nothing(f"{place} has the type {repr_of(given)}, which has no Avro type: {how}")
+        return self._nothing(f"{place} has type {repr_of(given)}, which does not have an Avro type: {how}")
 
     def _nothing(self, why: str) -> str:
         self.unknown = self.unknown or why
@@ -229,7 +229,9 @@ class ModelSchema:
         if values and all(type(value) is int for value in values):
             return "long"
         if not all(isinstance(value, str) for value in values):
-            return self._nothing(f"{place}: the values of the enum {given.__name__} are neither all texts nor all ints")
+            return self._nothing(
+                f"{place}: the values of the enum {given.__name__} must be all strings or all integers"
+            )
         if not all(_NAME.fullmatch(value) for value in values):
             return "string"
         if given in self._known:
@@ -247,7 +249,7 @@ class ModelSchema:
 
     def _field(self, field: _Field, place: str) -> dict[str, Any]:
         if not _NAME.fullmatch(field.name):
-            self._nothing(f"{place}: a field of Avro has letters, digits and underscores in its name")
+            self._nothing(f"{place}: the name of an Avro field must consist of letters, digits and underscores")
         found: dict[str, Any] = {"name": field.name, "type": self._of(field.annotation, place)}
         extras = _without_annotations(field.annotation)[1]
         aliases = [alias for extra in extras if isinstance(extra, AvroType) for alias in extra.aliases]
@@ -262,7 +264,7 @@ class ModelSchema:
         if len(digits) == len(words):
             return {"type": "bytes", "logicalType": "decimal", **digits}
         return self._nothing(
-            f"{place} is a Decimal whose digits are not known: give it Field(max_digits=9, decimal_places=2), or"
+            f"{place} is a Decimal without a number of digits: give it Field(max_digits=9, decimal_places=2), or"
             ' Annotated[Decimal, AvroType({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2})]'
         )
 

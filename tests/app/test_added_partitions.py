@@ -132,8 +132,8 @@ def test_a_repartition_topic_of_a_fixed_width_lets_its_source_grow(make_cluster:
 @pytest.mark.parametrize(
     ("make", "internal"),
     [
-        (counting, "'app-counts-changelog' has 1, needs 2"),
-        (repartitioning, "'app-again' has 1, needs 2"),
+        (counting, "'app-counts-changelog' has 1, but needs 2"),
+        (repartitioning, "'app-again' has 1, but needs 2"),
         (remembering, "was made for 1 tasks"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_pattern_may_match_nothing_at_first(cluster: Cluster, soon: dict[str, 
         cluster.until_state(app, C.RUNNING)
     else:
         wait_until("the group says it", lambda: "Source topics app-0-tasks are missing" in _group_status(app))
-        assert "is made by itself when one does" in _group_status(app)
+        assert "is created automatically when a topic matches" in _group_status(app)
     assert inputs(app) == set()
     assert "app-counts-changelog" not in cluster.broker.topics
     cluster.broker.create_topic("in-1", 3)
@@ -183,7 +183,7 @@ def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
         cluster.until_out("a=1", "a=2")
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "the new topic 'in-2' matches a pattern of the topology but cannot be read" in told
-    assert "'app-counts-changelog' has 1, needs 2" in told
+    assert "'app-counts-changelog' has 1, but needs 2" in told
     assert app.state is C.RUNNING
     assert inputs(app) == {"in-1-0", "in-3-0", "in-4-0"}
 

@@ -119,7 +119,7 @@ def test_requests_tell_results_by_partition(store: Any, make_cluster: Callable[.
     failed = app.query(request(WindowKeyQuery("a", 0, 10)).with_partitions([0, 7]).enable_execution_info())
     infos = {partition: one.execution_info for partition, one in failed.partition_results.items()}
     assert re.fullmatch(r"WindowKeyQuery at .*, task 0_0 \(runs\): \d+ us: UNKNOWN_QUERY_TYPE", infos[0][0])
-    assert infos[7] == ("WindowKeyQuery of store 'counts', no task of it here: DOES_NOT_EXIST",)
+    assert infos[7] == ("WindowKeyQuery of store 'counts', no task of the store is here: DOES_NOT_EXIST",)
     with app.query(request(RangeQuery())) as ranges:
         assert listed(ranges.partition_results[1].result) == [("c", 1), ("d", 1)]
     some = app.query(request(KeyQuery("a")).with_partitions([0, 7]))
@@ -127,7 +127,7 @@ def test_requests_tell_results_by_partition(store: Any, make_cluster: Callable[.
     assert some.partition_results[7].failure_reason is FailureReason.DOES_NOT_EXIST
     other = app.query(request(WindowKeyQuery("a", 0, 10)).with_partitions([0])).partition_results[0]
     assert other.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
-    assert "is a key-value store, which cannot answer WindowKeyQuery" in other.failure_message
+    assert "is a key-value store, which does not support WindowKeyQuery" in other.failure_message
 
 
 # ------------------------------------------------------------------ when a store cannot be read
@@ -160,7 +160,7 @@ def test_what_cannot_be_read_is_told(make_cluster: Callable[..., Cluster]) -> No
     with pytest.raises(UnknownStateStoreError, match="no store 'count'"):
         app.query(StateQueryRequest.in_store("count").with_query(KeyQuery("a")))
     windows = StoreQueryParameters.from_name_and_type("counts", TYPES.window_store())
-    with pytest.raises(InvalidStateStoreError, match="is a key-value store and cannot be read as a window one"):
+    with pytest.raises(InvalidStateStoreError, match="is a key-value store and cannot be read as a window store"):
         app.store(windows)
     with pytest.raises(InvalidStateStorePartitionError, match="has no partition 2: it has 2"):
         counts(app, 2)
@@ -214,7 +214,7 @@ def test_an_iterator_ends_with_its_store(store: Any, cluster: Cluster) -> None:
     assert next(rows) == next(asked) == ("a", 1)
     assert app.close(60)
     for iterator in (rows, asked):
-        with pytest.raises(StateStoreMigratedError, match="store 'counts' was closed while it was read"):
+        with pytest.raises(StateStoreMigratedError, match="store 'counts' was closed during the read"):
             list(iterator)
         iterator.close()
 

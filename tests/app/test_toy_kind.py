@@ -123,7 +123,7 @@ def test_the_test_driver_drives_it() -> None:
         assert driver.get_state_store("sums").add("b", 1) == 4
         found = driver.query(StateQueryRequest.in_store("sums").with_query(LargestQuery()))
         assert found.only_partition_result.result == ("a", 7)
-        with pytest.raises(TopologyError, match="store 'sums' is a tally store and cannot be read as a window one"):
+        with pytest.raises(TopologyError, match="store 'sums' is a tally store and cannot be read as a window store"):
             driver.get_window_store("sums")
 
 

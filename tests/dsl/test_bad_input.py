@@ -221,7 +221,7 @@ def test_a_function_names_no_topic_but_those_declared() -> None:
     with TopologyTestDriver(topology, STRINGS) as driver:
         driver.create_input_topic("in").pipe_input("k", "b")
         assert driver.create_output_topic("b").read_value() == "b"
-        with pytest.raises(ProcessingError, match="returned 'c', which is none of its topics: a, b"):
+        with pytest.raises(ProcessingError, match="must return one of its topics a, b, got 'c'"):
             driver.create_input_topic("in").pipe_input("k", "c")
 
 

@@ -83,7 +83,7 @@ def test_each_worker_can_be_asked_by_its_number(front: tuple[Front, int, Cluster
     _, port, cluster = front
     for number, app in enumerate(cluster.apps):
         assert ask(port, f"/workers/{number}/state").json["client_id"] == app.status().client_id
-    assert ask(port, "/workers/2/state").json["error"] == "there is no worker '2': they have the numbers 0 to 1"
+    assert ask(port, "/workers/2/state").json["error"] == "worker '2' does not exist: the numbers of workers are 0 to 1"
     assert ask(port, "/workers/x/state").status == 404
     assert b"404" in sent(port, b"GET /workers/0/../../etc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 
@@ -105,12 +105,12 @@ def test_a_worker_that_is_away_is_503_and_the_other_one_answers(front: tuple[Fro
     try:
         assert ask(port, "/ready").json == {"ready": False, "workers": 2, "alive": 1}
         assert ask(port, "/live").status == 200
-        assert ask(port, "/workers/1/state").json["error"] == "worker 1 does not run now: ask again later"
+        assert ask(port, "/workers/1/state").json["error"] == "worker 1 does not run now: try again later"
         assert ask(port, "/state").json["workers"][1] is None
         assert {ask(port, f"/stores/counts/get?key={word}").status for word in WORDS} == {200, 503}
         answer = ask(port, "/stores/counts/get", json.dumps({"keys": WORDS}).encode())
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
         found.mark([False, False], False)
-        assert ask(port, "/stores").json["error"] == "no worker runs now: ask again later"
+        assert ask(port, "/stores").json["error"] == "no worker runs now: try again later"
     finally:
         found.mark([True, True], True)

@@ -94,7 +94,7 @@ def test_one_page_too_many_is_refused_with_the_reason(cluster: Cluster) -> None:
         pages = [stack.enter_context(Page(port)) for _ in range(MOST_PAGES)]
         assert [page.answer.status for page in pages] == [200] * MOST_PAGES
         refused = ask(port, "/events")
-        message = f"{MOST_PAGES} live pages are open, and no more are served: close one"
+        message = f"{MOST_PAGES} live pages are open, which is the limit: close one"
         assert (refused.status, refused.json) == (503, {"error": message})
 
     def opened() -> bool:

@@ -178,7 +178,7 @@ def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) 
         browser.until("document.querySelector('#state').textContent === 'failed'")
         assert browser.run("document.body.innerText.split('it is broken').length - 1") == 1
         assert browser.run(text("#notice")) == (
-            "The worker failed: ValueError: it is broken. Remove the cause and start it again."
+            "The worker failed: ValueError: it is broken. Remove the cause, and start it again."
         )
         browser.open("about:blank")
     finally:

@@ -96,7 +96,7 @@ def test_a_key_is_read_with_its_timestamp_and_the_position_of_its_partition(port
 def test_a_key_that_is_not_there_is_404_and_says_so(port: int) -> None:
     answer = ask(port, "/stores/counts/get?key=nobody")
     assert answer.status == 404
-    assert (answer.json["error"], answer.json["found"]) == ("there is no such key", False)
+    assert (answer.json["error"], answer.json["found"]) == ("the key does not exist", False)
 
 
 def test_several_keys_are_read_at_once_in_their_order(port: int) -> None:
@@ -183,13 +183,16 @@ def test_a_cursor_goes_on_with_its_own_request_only(port: int) -> None:
         answer = ask(port, f"/stores/{path}&cursor={cursor}")
         assert (answer.status, answer.json["error"]) == (
             400,
-            "the cursor is of another request: it goes on with the same read and parameters",
+            "the cursor is from another request: use it with the same read and parameters",
         )
     other = ask(port, f"/stores/minutes/windows?from=0&partition=2&cursor={cursor}")
-    assert (other.status, other.json["error"]) == (400, "the cursor is of partition 0, which is not asked for")
+    assert (other.status, other.json["error"]) == (
+        400,
+        "the cursor is from partition 0, which this request does not read",
+    )
     forged = After(0, b"abc", After.decode(cursor).of).encode()
     answer = ask(port, f"/stores/minutes/windows?from=0&cursor={forged}")
-    assert (answer.status, answer.json["error"][:38]) == (400, "the cursor is none of this store's: su")
+    assert (answer.status, answer.json["error"][:38]) == (400, "the cursor is not from a response of this store: su")
 
 
 def test_sessions_are_read_by_key_and_by_time(port: int) -> None:
@@ -218,16 +221,20 @@ def test_a_bound_that_is_not_reached_is_503_until_it_is(port: int) -> None:
     ahead = {"in": {partition: offset + 1 for partition, offset in position["in"].items()}}
     answer = ask(port, f"/stores/counts/get?key=w0001&position={quote(json.dumps(ahead))}")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-    assert "and the request wants" in answer.json["error"]
+    assert "but the request requires" in answer.json["error"]
 
 
 @pytest.mark.parametrize(
     ("path", "status", "sentence"),
     [
         ("/stores/none/get?key=a", 404, "the topology does not have store 'none'; there are:"),
-        ("/stores/counts/windows?key=a", 404, "store 'counts' is a timestamped-key-value store and has no 'windows'"),
+        (
+            "/stores/counts/windows?key=a",
+            404,
+            "store 'counts' is a timestamped-key-value store and does not have 'windows'",
+        ),
         ("/stores/counts/get", 400, "key is missing"),
-        ("/stores/counts/get?key=a&as_of=3", 400, "as_of: store 'counts' is no versioned store"),
+        ("/stores/counts/get?key=a&as_of=3", 400, "as_of: store 'counts' is not a versioned store"),
         ("/stores/counts/get?key=a&partition=7", 400, "store 'counts' has no partition 7: it has 3"),
         ("/stores/counts/get?key=a&partition=-1", 400, "partition is '-1': a number from 0"),
         ("/stores/counts/get?key=a&colour=red", 400, "get takes no 'colour'; it takes"),
@@ -236,7 +243,7 @@ def test_a_bound_that_is_not_reached_is_503_until_it_is(port: int) -> None:
         ("/stores/counts/get?key=a&stale=maybe", 400, "stale is 'maybe': true or false"),
         ("/stores/counts/range?limit=0", 400, "limit is '0': a number from 1 to 100000"),
         ("/stores/counts/range?limit=9999999", 400, "limit is '9999999': a number from 1 to 100000"),
-        ("/stores/counts/range?cursor=%00", 400, "cursor '\\x00' is none of an answer's"),
+        ("/stores/counts/range?cursor=%00", 400, "cursor '\\x00' is not from a response"),
         ("/stores/counts/range?order=up", 400, "order is 'up': ascending or descending"),
         ("/stores/minutes/windows?from=yesterday", 400, "from: "),
         ("/stores/minutes/windows?from=-1", 400, "from: "),
@@ -253,7 +260,7 @@ def test_a_wrong_request_is_answered_with_what_is_wrong(port: int, path: str, st
 
 def test_a_parameter_that_several_keys_do_not_take_is_named(port: int) -> None:
     answer = ask(port, "/stores/versions/get?as_of=5", b'{"keys": ["w0001"]}')
-    assert (answer.status, answer.json["error"]) == (400, "a request for several keys takes no 'as_of'")
+    assert (answer.status, answer.json["error"]) == (400, "a request for several keys does not have parameter 'as_of'")
     assert ask(port, "/stores/counts/get?isolation=read_committed", b'{"keys": ["w0001"]}').status == 200
 
 
@@ -261,7 +268,7 @@ def test_a_parameter_that_several_keys_do_not_take_is_named(port: int) -> None:
 def test_a_body_that_is_no_list_of_keys_is_named(port: int, body: bytes) -> None:
     answer = ask(port, "/stores/counts/get", body or b" ")
     assert answer.status == 400
-    assert answer.json["error"].startswith("the body is not JSON such as")
+    assert answer.json["error"].startswith("the body must be JSON such as")
 
 
 def test_a_store_that_the_worker_has_closed_is_503(tmp_path: Path) -> None:

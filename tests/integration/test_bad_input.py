@@ -48,7 +48,7 @@ def internal_topic_of_another_width(topics: Topics, workers: Workers) -> Given:
     changelog = f"{workers.application}-counts-changelog"
     topics.create_named(changelog, 3)
     worker = workers.start("word_count:topology", env={"INPUTS": source, "OUTPUT": output})
-    return Given(worker, (f"'{changelog}' has 3, needs 4",), source)
+    return Given(worker, (f"'{changelog}' has 3, but needs 4",), source)
 
 
 def not_copartitioned(topics: Topics, workers: Workers) -> Given:

@@ -24,7 +24,7 @@ from tools.kafka.broker import HOST, Broker
 from waiting import wait_until
 
 OUTAGE_DEADLINE_S = 180.0
-NOT_CLOSED = "the consumer is not closed: its last commit has not come back"
+NOT_CLOSED = "the consumer is not closed: its last commit has not returned"
 # A killed broker may come back once its former self has timed out.
 SOON_BACK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 

@@ -91,7 +91,7 @@ def test_a_consumer_that_lost_its_brokers_commits_and_is_replaced(
             consumer.poll(0.1)
             return False
 
-        with pytest.raises(ClientUnusable, match="has lost all brokers, which a new client reaches"):
+        with pytest.raises(ClientUnusable, match="has lost all brokers, but a new client reaches them"):
             wait_until("the client is found out", polls, pauses=False)
         consumer.close()
 

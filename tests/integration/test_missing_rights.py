@@ -53,7 +53,7 @@ def test_a_worker_without_a_right_ends_and_names_it(
 
             wait_until(expected, said, deadline_s=60)
 
-        says(f"topics may not be seen, whether they exist or not: '{topics[0]}'; allow READ")
+        says(f"topics cannot be described, and may or may not exist: '{topics[0]}'; allow READ")
         rights.allow(ResourceType.TOPIC, AclOperation.DESCRIBE)
         says("cannot start transactions: ")
         says(f"allow WRITE on transactional id '{workers.application}-")
@@ -84,6 +84,6 @@ def test_a_worker_whose_login_or_tls_fails_says_so(
         "copy_values:topology", settings=settings_of(secured, **given), env={"INPUTS": "in", "OUTPUT": "out"}
     )
     assert worker.wait() == 1
-    assert "since TLS or the login fails: " in worker.errors[0]
+    assert "because TLS or the login fails: " in worker.errors[0]
     assert words in worker.errors[0]
     assert "crayon" not in worker.text

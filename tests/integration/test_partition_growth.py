@@ -26,5 +26,5 @@ def test_more_partitions_end_all_workers_with_one_error(kafka: str, topics: Topi
         again = counting.start()
         assert again.wait() == 2
         assert len(again.errors) == 1, again.tail
-        assert f"-changelog' has {PARTITIONS}, needs {PARTITIONS + 2}" in again.errors[0]
+        assert f"-changelog' has {PARTITIONS}, but needs {PARTITIONS + 2}" in again.errors[0]
         counting.check(reader)

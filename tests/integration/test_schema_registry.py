@@ -53,7 +53,7 @@ def test_an_incompatible_schema_is_refused_by_its_subject(apicurio: str, conflue
     wider = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
     serde = Avro(schema=wider, registry=registry)
     assert not registry.client.is_compatible("held-value", serde.format().own)
-    with pytest.raises(SchemaError, match=r"subject held-value: .* refuses it"):
+    with pytest.raises(SchemaError, match=r"subject held-value: .* rejects it"):
         serde.bind("held", is_key=False).serialize({"a": 1})
 
 
@@ -81,7 +81,7 @@ def test_the_check_foretells_what_a_registry_refuses(
         "is compatible with version 2",
     ]
     for topic, refused in ((strict, True), (lax, False)):
-        with pytest.raises(SchemaError, match="not compatible with those before") if refused else nullcontext():
+        with pytest.raises(SchemaError, match="not compatible with the earlier versions") if refused else nullcontext():
             wanted.bind(topic, is_key=False).serialize({"customer": "ann", "cents": 1})
     assert findings("FORWARD_TRANSITIVE") == ["is compatible with version 2", ""]
     assert findings("FULL") == ["is compatible with version 2", ""]
@@ -91,7 +91,7 @@ def test_the_check_foretells_what_a_registry_refuses(
 
 def test_a_registry_without_guids_says_that_ids_go_in_front(apicurio: str) -> None:
     serde = Avro(Order, registry=SchemaRegistry(apicurio, schema_ids="header")).bind("headers", is_key=False)
-    with pytest.raises(SchemaError, match="has no GUIDs of schemas"):
+    with pytest.raises(SchemaError, match="headers are GUIDs, but the registry"):
         serde.with_headers([]).serialize(Order("ann", 1))
 
 

@@ -260,7 +260,7 @@ def test_a_pattern_with_a_store_waits_for_the_first_topic(topics: Topics, worker
     worker = workers.start("copy_values:counted", settings=settings | {"state.dir": workers.state_dir}, env=env)
     said = worker.wait_for("the group gives no tasks yet")["status"]
     assert f"{stem}-0-tasks" in said
-    assert "is made by itself when one does" in said
+    assert "is created automatically when a topic matches" in said
     topics.create_named(f"{stem}-read", 3)
     topics.send(f"{stem}-read", [("a", "x"), ("b", "x"), ("c", "x")], 3)
     with topics.reader(env["OUTPUT"]) as reader:

@@ -148,7 +148,7 @@ WRONG: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
     "token": (
         "SASL_SSL",
         {"sasl_mechanism": "OAUTHBEARER", "oauth_cb": lambda _: ("no-token", 0)},
-        "refused the token.*invalid_token",
+        "rejected the token.*invalid_token",
     ),
     "right to the group": (
         "SASL_PLAINTEXT",
@@ -182,9 +182,9 @@ def test_what_somebody_must_mend_is_told_at_once(secured: SecuredListeners, what
     [
         ("SASL_PLAINTEXT", "plaintext", r"closed the connection: .* security\.protocol is not that of its listener"),
         ("SASL_PLAINTEXT", "sasl_ssl", r"closed the connection: .* security\.protocol is not that of its listener"),
-        ("SASL_SSL", "sasl_plaintext", r"announces an answer of \d+ bytes.* security\.protocol"),
-        ("SSL", "plaintext", r"announces an answer of \d+ bytes.* security\.protocol"),
-        ("SSL", "ssl", r"refused the certificate of this client, or requires one|wants a certificate"),
+        ("SASL_SSL", "sasl_plaintext", r"announces a response of \d+ bytes.* security\.protocol"),
+        ("SSL", "plaintext", r"announces a response of \d+ bytes.* security\.protocol"),
+        ("SSL", "ssl", r"rejected the certificate of this client, or requires one|wants a certificate"),
     ],
 )
 def test_the_wrong_protocol_for_a_listener_is_told(

@@ -57,7 +57,7 @@ def test_other_texts_are_taken_from_the_broker(text: Any) -> None:
 
 def test_what_cannot_be_asked_for_is_as_the_client_shows_it() -> None:
     """With a login that the small client does not know; what is no text is none."""
-    refused = ConfigError("sasl.mechanisms GSSAPI is not possible here")
+    refused = ConfigError("GSSAPI")
     assert exact(JAVAS, refused)[0] == {NAME: OffsetAndMetadata(7, JAVAS)}
     assert exact(b"\x85", refused)[0] == {NAME: OffsetAndMetadata(7, "")}
     with pytest.raises(RetryableError):

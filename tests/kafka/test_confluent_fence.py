@@ -80,7 +80,7 @@ def test_a_fence_before_the_first_assignment_is_no_end(consumer: ConfluentConsum
 
 def test_a_fatal_error_that_is_not_known_is_for_a_new_client(consumer: ConfluentConsumer) -> None:
     consumer._on_error(fatal("UNKNOWN"))
-    with pytest.raises(ClientUnusable, match="a new one takes its place") as caught:
+    with pytest.raises(ClientUnusable, match="a new one replaces it") as caught:
         consumer.consume(1, 0.0)
     assert isinstance(caught.value, RetryableError)
 
@@ -112,7 +112,7 @@ def newer(outage: ClusterOutage) -> Iterator[ConfluentConsumer]:
         ("GROUP_ID_NOT_FOUND", TaskMigratedError, "it joins when they have left"),
         ("GROUP_AUTHORIZATION_FAILED", AuthorizationError, "allow READ on the group"),
         ("UNSUPPORTED_VERSION", StreamsError, "set group.protocol to classic"),
-        ("GROUP_MAX_SIZE_REACHED", ClientUnusable, "a new one takes its place"),
+        ("GROUP_MAX_SIZE_REACHED", ClientUnusable, "a new one replaces it"),
     ],
 )
 def test_each_reason_that_ends_a_member_is_an_error_of_its_own(

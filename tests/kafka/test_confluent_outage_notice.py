@@ -40,7 +40,7 @@ def test_it_is_said_after_three_seconds_and_then_every_ten(caplog: pytest.LogCap
         (
             "10.0.0.1:80/bootstrap: Receive failed: Invalid response size 1213486160 (0..100000000): increase"
             " receive.message.max.bytes",
-            "what answers there speaks HTTP, and is no Kafka broker",
+            "an HTTP server responds there, not a Kafka broker",
         ),
         ("anything else (in 3 ways)", "anything else (in 3 ways)"),
         ("", ""),

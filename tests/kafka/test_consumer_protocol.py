@@ -156,7 +156,7 @@ def test_a_former_member_of_a_streams_group_is_ended_in_the_same_way(code: int) 
 
 def test_what_the_brokers_refuse_is_said_with_what_follows() -> None:
     member = GroupMember("c", "m-1", "i", frozenset(), protocol="consumer")
-    text = r"^the place of static member 'i' in group 'g' cannot be taken over before its session ends: GROUP_AUTH"
+    text = r"^the membership of static member 'i' in group 'g' cannot be taken over before its session ends: GROUP_AUTH"
     with asked({CONSUMER_GROUP_HEARTBEAT: heartbeat(30)}) as broker, pytest.raises(StreamsError, match=text):
         release_instance({"bootstrap.servers": broker.bootstrap}, "g", member, clock=ManualClock())
 

@@ -301,6 +301,6 @@ def test_topics_that_do_not_exist_are_to_be_created() -> None:
 
 def test_existing_topics_of_another_width_are_all_named_at_once() -> None:
     """One error lists every wrong topic, with what it has and what it needs."""
-    with pytest.raises(TopologyError, match="'a' has 3, needs 1; 'c' has 1, needs 4") as caught:
+    with pytest.raises(TopologyError, match="'a' has 3, but needs 1; 'c' has 1, but needs 4") as caught:
         check_existing_topics({"c": 4, "b": 2, "a": 1}, {"a": 3, "b": 2, "c": 1})
     assert "reset the application" in str(caught.value)

@@ -342,5 +342,5 @@ def test_no_task_is_exchanged_beside_members_of_another_topology() -> None:
 @pytest.mark.parametrize("text", ["1 zlib:AAAA", "1 zlib:!", "nonsense", "1 2", "x - - -", "1 - 0_1 -", "1 - a=b -"])
 def test_what_is_no_plan_is_refused(text: str) -> None:
     """Rather than taken for none, by which two members might own a task."""
-    with pytest.raises(StreamsError, match="no plan of tasks"):
+    with pytest.raises(StreamsError, match="not a plan of tasks"):
         SlotPlan.decode(text)

@@ -158,10 +158,10 @@ class OneArray:
         (OneText, False, "ffff", "null"),
         (OneText, False, "fffe", "null"),
         (OneText, True, "03 ff fe 00", "not UTF-8"),
-        (OneText, True, "05 61", "4 more bytes are needed where it has 1"),
+        (OneText, True, "05 61", "it needs 4 more bytes, but has 1"),
         (OneArray, True, "ffffffff0f 00", "announces 4294967294 elements"),
         (OneArray, False, "7fffffff", "announces 2147483647 elements"),
-        (OneArray, True, "02 05", "1 more bytes are needed where it has 0"),
+        (OneArray, True, "02 05", "it needs 1 more bytes, but has 0"),
     ],
 )
 def test_what_no_broker_writes_is_refused(message: type, flexible: bool, data: str, reason: str) -> None:
@@ -199,7 +199,7 @@ def test_as_many_as_there_may_be_are_read() -> None:
 
 def test_none_is_not_written_where_a_value_must_be() -> None:
     """A mistake of ours, which the broker would answer by closing the connection."""
-    with pytest.raises(TypeError, match="None is given where a value must be"):
+    with pytest.raises(TypeError, match="a required value is None"):
         codec_of(OneText, 0, flexible=True).write(bytearray(), OneText(None))  # type: ignore[arg-type]
 
 
@@ -219,7 +219,8 @@ class NoDefault:
 
 
 @pytest.mark.parametrize(
-    ("message", "reason"), [(NoWireType, "no wire type"), (TwoTypes, "no wire type"), (NoDefault, "needs a default")]
+    ("message", "reason"),
+    [(NoWireType, "not a wire type"), (TwoTypes, "not a wire type"), (NoDefault, "needs a default")],
 )
 def test_a_wrong_declaration_is_told(message: type, reason: str) -> None:
     """When the message is first used."""

@@ -78,7 +78,9 @@ def test_the_highest_version_that_both_have_is_spoken() -> None:
 def test_a_broker_without_a_version_in_common_is_told(versions: tuple[int, int] | None) -> None:
     """With what it must be; also if it does not have the request at all."""
     apis = (SupportedApi(LEAVE_GROUP.key, *versions),) if versions else ()
-    told = pytest.raises(StreamsError, match=r"has no version of LeaveGroup from 4 to 5: it must be Kafka 2\.4")
+    told = pytest.raises(
+        StreamsError, match=r"does not have a version of LeaveGroup from 4 to 5: it must be Kafka 2\.4"
+    )
     answers = {API_VERSIONS: ApiVersionsResponse(0, apis, 0)}
     with FakeBroker(answers) as broker, connected(broker) as connection, told:
         connection.call(LEAVE_GROUP, LEAVE, soon())
@@ -90,7 +92,7 @@ def test_a_broker_before_flexible_versions_is_told() -> None:
     def old(request: Request) -> bytes:
         return b"\0\0\0\x10" + struct.pack(">ihihhh", request.correlation_id, 35, 1, 18, 0, 2)
 
-    told = pytest.raises(StreamsError, match=r"does not answer as a broker of Kafka 2\.4 or later does")
+    told = pytest.raises(StreamsError, match=r"does not respond like a broker of Kafka 2\.4 or later")
     with FakeBroker({API_VERSIONS: old}) as broker, told:
         connected(broker)
 
@@ -111,14 +113,14 @@ def wrong_id(request: Request) -> bytes:
         (CLOSE, RetryableError, "closed the connection"),
         (b"\0\0", RetryableError, "closed the connection"),
         (b"\0\0\0\x0a\0\0", RetryableError, "closed the connection"),
-        (wrong_id, RetryableError, "answered request 2 instead of 1"),
+        (wrong_id, RetryableError, "sent the response to request 2 instead of 1"),
         (b"\0\0\0\0", MalformedMessage, "to LeaveGroup cannot be read: 4 more bytes"),
         (b"\0\0\0\x02\0\0", MalformedMessage, "to LeaveGroup cannot be read: 4 more bytes"),
         (b"\0\0\0\x05\0\0\0\x01\0", MalformedMessage, "to LeaveGroup cannot be read"),
         (struct.pack(">i", LEAVE_GROUP.most_answer_bytes + 1), StreamsError, "answer of 65537 bytes to LeaveGroup"),
         (b"HTTP/1.1 400", StreamsError, "security.protocol"),
-        (b"\x15\x03\x03\x00\x02\x02\x50", StreamsError, "announces an answer of 352518912 bytes"),
-        (b"\xff\xff\xff\xff", StreamsError, "announces an answer of -1 bytes"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", StreamsError, "announces a response of 352518912 bytes"),
+        (b"\xff\xff\xff\xff", StreamsError, "announces a response of -1 bytes"),
     ],
 )
 def test_what_is_no_answer_ends_the_connection(answer: Any, kind: type, reason: str) -> None:
@@ -163,7 +165,7 @@ def test_a_broker_that_does_not_answer_in_time_is_told(pair: tuple[socket.socket
     """Also when a part of the answer is there; the line is closed, since the rest may come later."""
     theirs, connection = pair
     theirs.send(b"\0\0\0\x20\0\0")
-    with pytest.raises(RetryableError, match="kafka:9092 did not answer in time"):
+    with pytest.raises(RetryableError, match="kafka:9092 did not respond in time"):
         connection.call(LEAVE_GROUP, LEAVE, soon(0.05))
     assert connection.versions
     with pytest.raises(RetryableError, match=r"the connection to .* is closed"):
@@ -206,7 +208,7 @@ def test_reading_an_answer_does_not_go_on_after_the_deadline(pair: tuple[socket.
 
     sender = threading.Thread(target=send)
     sender.start()
-    with pytest.raises(RetryableError, match="kafka:9092 did not answer in time"):
+    with pytest.raises(RetryableError, match="kafka:9092 did not respond in time"):
         connection.call(DESCRIBE_GROUPS, request, Deadline(30.0, Jumping()))
     sender.join(30)
 
@@ -214,7 +216,7 @@ def test_reading_an_answer_does_not_go_on_after_the_deadline(pair: tuple[socket.
 def test_no_time_is_left_for_a_request(pair: tuple[socket.socket, Connection]) -> None:
     """It is not sent then."""
     theirs, connection = pair
-    with pytest.raises(RetryableError, match="did not answer in time"):
+    with pytest.raises(RetryableError, match="did not respond in time"):
         connection.call(LEAVE_GROUP, LEAVE, soon(0))
     assert theirs.recv(1) == b""
 
@@ -266,7 +268,7 @@ def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     """Its signature is wrong; nothing is asked of it."""
     server = ScramServer("SCRAM-SHA-512", "user", "pencil")
     server.server_key = b"guessed"
-    told = pytest.raises(StreamsError, match="the broker did not prove that it knows the password")
+    told = pytest.raises(StreamsError, match="the broker did not prove that it has the password")
     with FakeBroker({SASL_HANDSHAKE: WELCOME, SASL_AUTHENTICATE: scram(server)}) as broker, told:
         connected(broker, **login(sasl_mechanism="SCRAM-SHA-512"))
 
@@ -276,15 +278,15 @@ def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     [
         (
             {SASL_HANDSHAKE: SaslHandshakeResponse(33, ("PLAIN", "GSSAPI"))},
-            r"takes no login by PLAIN; its sasl\.mechanism is PLAIN, GSSAPI",
+            r"does not accept a login by PLAIN; its sasl\.mechanism is PLAIN, GSSAPI",
         ),
         (
             {SASL_HANDSHAKE: SaslHandshakeResponse(34, ())},
-            r"takes no login: set security\.protocol to plaintext or ssl",
+            r"does not accept a login: set security\.protocol to plaintext or ssl",
         ),
         (
             {SASL_HANDSHAKE: WELCOME, SASL_AUTHENTICATE: SaslAuthenticateResponse(58, "Invalid password", b"", 0)},
-            r"refused the login by PLAIN: SASL_AUTHENTICATION_FAILED \(58\): Invalid password",
+            r"rejected the login by PLAIN: SASL_AUTHENTICATION_FAILED \(58\): Invalid password",
         ),
     ],
 )
@@ -369,7 +371,7 @@ def test_a_broker_that_wants_a_certificate_and_gets_none_is_told() -> None:
     """Under TLS 1.3 it says so after the handshake, in place of the first answer."""
     with FakeBroker({}, tls=server_tls(client_authority="authority")) as broker:
         with pytest.raises(
-            StreamsError, match=r"refused the certificate of this client, or requires one: .*CERTIFICATE_REQUIRED"
+            StreamsError, match=r"rejected the certificate of this client, or requires one: .*CERTIFICATE_REQUIRED"
         ) as caught:
             connected(broker, **trusted())
         assert not isinstance(caught.value, RetryableError)

@@ -122,7 +122,7 @@ def test_the_last_failure_is_told() -> None:
 
 
 def test_no_time_at_all_is_told() -> None:
-    with FakeBroker({}) as broker, pytest.raises(RetryableError, match="did not answer in time"):
+    with FakeBroker({}) as broker, pytest.raises(RetryableError, match="did not respond in time"):
         call([broker.address], ManualClock(), timeout_s=0)
 
 
@@ -153,7 +153,7 @@ def test_a_refused_login_is_told_rather_than_a_server_that_is_not_there(first: b
     clock = ManualClock()
     with FakeBroker({SASL_HANDSHAKE: SaslHandshakeResponse(33, ("GSSAPI",))}) as broker:
         servers = [broker.address, nobody()] if first else [nobody(), broker.address]
-        with pytest.raises(StreamsError, match="takes no login by PLAIN") as caught:
+        with pytest.raises(StreamsError, match="does not accept a login by PLAIN") as caught:
             call(servers, clock, login=PlainLogin("u", "p"))
     assert not isinstance(caught.value, RetryableError)
     assert clock.monotonic() == 0

@@ -96,7 +96,7 @@ def test_a_broker_without_the_feature_is_an_old_one() -> None:
         ),
         (
             {API_VERSIONS: ApiVersionsResponse(0, (SupportedApi(DESCRIBE_GROUPS.key, 0, 5),), 0)},
-            r"has no version of DescribeCluster from 0 to 0: it must be Kafka 2\.8",
+            r"does not have a version of DescribeCluster from 0 to 0: it must be Kafka 2\.8",
         ),
     ],
 )

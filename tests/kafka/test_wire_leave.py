@@ -59,7 +59,7 @@ def test_a_refusal_is_told_with_what_follows_from_it(answer: Any, reason: str) -
     with answered(answer) as broker, pytest.raises(StreamsError) as caught:
         leave(broker)
     assert caught.match(
-        "^static member 'i' could not leave group 'g', so that its partitions stay with it until its session times out:"
+        "^static member 'i' could not leave group 'g', so it keeps its partitions until its session times out:"
         f" {reason}$"
     )
     assert type(caught.value) is StreamsError

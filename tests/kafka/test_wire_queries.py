@@ -381,7 +381,7 @@ def test_headers_of_batches_tell_markers_and_what_a_compaction_has_left() -> Non
 def test_batches_of_the_old_formats_are_not_guessed_at() -> None:
     with FakeBroker({METADATA: topics_at(1), FETCH: fetched_batches(batch(5, 9, 2, magic=1))}) as broker:
         asking = queries(broker)
-        with pytest.raises(MalformedMessage, match="the batch at offset 5 is of format 1"):
+        with pytest.raises(MalformedMessage, match="the batch at offset 5 has format 1"):
             asking.batch_headers(T0, 5, 5.0)
         asking.close()
 

@@ -45,7 +45,7 @@ def test_user_and_password_may_have_any_characters(mechanism: str, username: str
 
 def test_a_wrong_password_is_told() -> None:
     server = ScramServer("SCRAM-SHA-512", "user", "pencil")
-    with pytest.raises(StreamsError, match="refused the login of 'user': invalid-proof") as caught:
+    with pytest.raises(StreamsError, match="rejected the login of 'user': invalid-proof") as caught:
         ScramLogin("SCRAM-SHA-512", "user", "crayon").log_in(server.answer)
     assert "crayon" not in str(caught.value)
 
@@ -54,7 +54,7 @@ def test_a_server_that_does_not_know_the_password_is_refused() -> None:
     """It answers the proof with a signature, but not with the right one."""
     server = ScramServer("SCRAM-SHA-256", "user", "pencil")
     server.server_key = b"guessed"
-    with pytest.raises(StreamsError, match="did not prove that it knows the password"):
+    with pytest.raises(StreamsError, match="did not prove that it has the password"):
         ScramLogin("SCRAM-SHA-256", "user", "pencil").log_in(server.answer)
 
 
@@ -76,20 +76,20 @@ def altered(change: Callable[[str], str | bytes], when: int) -> Callable[[bytes]
 @pytest.mark.parametrize(
     ("when", "change", "reason"),
     [
-        (0, lambda answer: "r=theirs" + answer[2:], "a nonce that is not ours"),
-        (0, lambda answer: "s=c2FsdA==,i=4096", "a nonce that is not ours"),
-        (0, lambda answer: answer.replace("theirs,", ","), "added no part of its own to the nonce"),
-        (0, lambda answer: f"m=x,{answer}", "an extension that is not known here"),
-        (0, lambda answer: f"{answer},m=x", "an extension that is not known here"),
+        (0, lambda answer: "r=theirs" + answer[2:], "another nonce than that of this client"),
+        (0, lambda answer: "s=c2FsdA==,i=4096", "another nonce than that of this client"),
+        (0, lambda answer: answer.replace("theirs,", ","), "did not extend the nonce"),
+        (0, lambda answer: f"m=x,{answer}", "an extension that is not supported"),
+        (0, lambda answer: f"{answer},m=x", "an extension that is not supported"),
         (0, lambda answer: f"{answer},i=8192", "not SCRAM"),
-        (1, lambda answer: f"{answer},m=", "an extension that is not known here"),
+        (1, lambda answer: f"{answer},m=", "an extension that is not supported"),
         (0, lambda answer: answer.replace("i=4096", "i=4095"), "asked for '4095' iterations"),
         (0, lambda answer: answer.replace("i=4096", "i=2000000000"), "asked for '2000000000' iterations"),
         (0, lambda answer: answer.replace("i=4096", "i=-1"), "asked for '-1' iterations"),
         (0, lambda answer: answer.replace("s=c2FsdA==", "s=c2Fsd"), "not SCRAM"),
         (0, lambda answer: answer.replace("s=c2FsdA==", "s=c2F!sdA=="), "not SCRAM"),
         (0, lambda answer: b"\xff\xfe", "not SCRAM"),
-        (0, lambda answer: "", "a nonce that is not ours"),
+        (0, lambda answer: "", "another nonce than that of this client"),
         (1, lambda answer: "", "did not prove"),
         (1, lambda answer: "v=" + base64.b64encode(b"x" * 32).decode(), "did not prove"),
         (1, lambda answer: answer.replace("v=", "v=\N{DEGREE SIGN}"), "not SCRAM"),

@@ -82,7 +82,10 @@ def test_a_sensor_of_ones_own_has_the_metrics_that_are_added() -> None:
     sensor.record(7)
     sensor.record(3)
     assert values(metrics) == {"queue-size": 3.0, "queue-size-max": 7.0}
-    with pytest.raises(ValueError, match="a metric 'queue-size' of group 'my-metrics' with these tags exists already"):
+    with pytest.raises(
+        ValueError,
+        match="metric 'queue-size' of group 'my-metrics' with these tags already exists: choose another name or tags",
+    ):
         thread.add_sensor("other").add(MetricName("queue-size", "my-metrics"), Value())
     assert thread.metrics()[name].metric_name.description == "how long the queue is"
 
@@ -112,7 +115,10 @@ def test_a_removed_sensor_takes_its_metrics_and_children_with_it() -> None:
     assert list(values(metrics)) == ["stays"]
     again = thread.add_sensor("parent")
     assert again is not parent
-    with pytest.raises(ValueError, match="sensor 'child' is not one of this application's, or was removed"):
+    with pytest.raises(
+        ValueError,
+        match="sensor 'child' does not belong to this application, or was removed",
+    ):
         thread.add_sensor("late", RecordingLevel.INFO, child)
 
 

@@ -97,20 +97,20 @@ def test_a_worker_to_which_its_group_gives_no_tasks_says_why(cluster: Cluster) -
     app = cluster.start(passing_topology(), group_protocol="streams")
     cluster.broker.delete_topic("in")
     reason = until_first(app, "group-status")
-    assert reason.text == "the group gives no tasks: MISSING_SOURCE_TOPICS: Source topics in are missing."
-    assert reason.remedy == "Create them; tasks come by themselves then."
+    assert reason.text == "the group does not assign tasks: MISSING_SOURCE_TOPICS: Source topics in are missing."
+    assert reason.remedy == "Create them; the group then assigns the tasks."
 
 
 def test_an_empty_topic_is_named(cluster: Cluster) -> None:
     app = cluster.start(passing_topology())
-    assert until_first(app, "empty-topic").text == "there are no records in in"
+    assert until_first(app, "empty-topic").text == "in does not have records"
 
 
 def test_a_worker_that_began_at_the_end_says_that_no_record_has_come(cluster: Cluster) -> None:
     cluster.send("a", "b")
     app = cluster.start(passing_topology(), auto_offset_reset="latest")
     text = until_first(app, "no-records").text
-    assert text == "no record has come since the worker has its tasks: in-0 has been read to the end"
+    assert text == "no record has arrived since the tasks were assigned to the worker: in-0 has been read to the end"
 
 
 def test_a_worker_says_that_no_record_has_come_lately(cluster: Cluster) -> None:
@@ -225,7 +225,7 @@ def test_a_restore_says_how_much_is_left(cluster: Cluster) -> None:
     try:
         assert begun.wait(60)
         reason = until_first(app, "restoring")
-        assert reason.text == "1 of 1 tasks restore their stores: 0 records are left"
+        assert reason.text == "1 of 1 tasks restore their stores: 0 records remain"
     finally:
         go_on.set()
     cluster.until_state(app, ClientState.RUNNING)

@@ -25,8 +25,8 @@ def last_line(result: subprocess.CompletedProcess[str]) -> str:
 
 def sentence(name: str, path: Path) -> str:
     return (
-        f"ImportError: streams needs its own package {name!r}, but {path} comes first on the import path: rename it, "
-        "since the names processor_api, state, dsl and streams belong to this library"
+        f"ImportError: streams needs its own package {name!r}, but {path} comes first on the import path: rename it,"
+        " because this library uses the names processor_api, state, dsl and streams"
     )
 
 

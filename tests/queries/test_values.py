@@ -129,7 +129,7 @@ def test_a_request_is_built_step_by_step() -> None:
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
     assert built.with_all_partitions().is_all_partitions
-    with pytest.raises(TypeError, match="a request is made with a query, such as KeyQuery, got 'a'"):
+    with pytest.raises(TypeError, match="a request needs a query, such as KeyQuery, got 'a'"):
         StateQueryRequest.in_store("s").with_query("a")  # type: ignore[arg-type]
 
 
@@ -152,7 +152,7 @@ def test_the_only_result_is_the_one_that_found_something() -> None:
     assert StateQueryResult(partition_results={0: nothing, 1: failed}).only_partition_result is failed
     assert StateQueryResult(partition_results={0: nothing}).only_partition_result is None
     both = StateQueryResult(partition_results={0: found, 1: failed, 2: nothing})
-    with pytest.raises(StreamsError, match=r"partitions \[0, 1\] all have"):
+    with pytest.raises(StreamsError, match=r"partitions \[0, 1\] have several"):
         both.only_partition_result  # noqa: B018 - it raises
     assert both.position == found.position
     assert StateQueryResult(global_result=failed).position == Position()

@@ -147,7 +147,7 @@ def test_records_that_cannot_be_read_are_asked_about_with_topic_offset_and_id(re
     assert [place[:3] for place in asked] == [("orders", 0, 1), ("orders", 0, 2)]
     assert "schema id 7" in asked[0][3]
     assert "orders-value" in asked[0][3]
-    assert "have no id of a schema" in asked[1][3]
+    assert "do not contain a schema id" in asked[1][3]
 
 
 def test_a_record_that_cannot_be_read_fails_the_task_by_default(registry: SchemaRegistry) -> None:
@@ -182,7 +182,9 @@ def test_a_registry_in_the_settings_is_that_of_serdes_without_one(registry: Sche
     )
     with TopologyTestDriver(builder, {"schema.registry.url": registry.url}) as driver:
         driver.create_input_topic("orders").pipe_input("1", Order("ann", 1))
-    with pytest.raises(ConfigError, match=r"'avro Order' of topic '\w+' has no schema registry: set schema\.registry"):
+    with pytest.raises(
+        ConfigError, match=r"'avro Order' of topic '\w+' does not have a schema registry: set schema\.registry"
+    ):
         TopologyTestDriver(builder)
 
 

@@ -320,16 +320,16 @@ def negative() -> Limited:
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
-        (Open, Open(count=1, more=2), "Open has fields that its schema has not: more"),  # type: ignore[call-arg]
+        (Open, Open(count=1, more=2), "Open has fields that its schema does not have: more"),  # type: ignore[call-arg]
         (Limited, negative(), "could not be read: .*count: Input should be greater than 0"),
         (Item, Parcel("tea"), "it would come back as Item, not Parcel"),
         (Box, Box([Parcel("tea")]), "it would come back as Item, not Parcel"),
         (Choice, Choice("xl"), "could not be read: .*size"),  # type: ignore[arg-type]
         (Priced, Priced(Decimal("1234.50")), "field price has more than 3 digits before the point"),
-        (Priced, Priced(Decimal("1.505")), "field price has 3 digits behind the point, and its type 2"),
+        (Priced, Priced(Decimal("1.505")), "field price has 3 digits after the point, but its type has 2"),
         (Priced, Priced(Decimal("NaN")), "field price is no number"),
         (Ratio, Ratio((1 << 53) + 1), "field value is no double"),
-        (datetime.time, NINE.replace(tzinfo=datetime.UTC), "has a time zone, which time-micros does not keep"),
+        (datetime.time, NINE.replace(tzinfo=datetime.UTC), "has a time zone, which time-micros does not store"),
     ],
     ids=lambda one: one.__name__ if isinstance(one, type) else "",
 )
@@ -368,13 +368,13 @@ def test_what_comes_back_is_not_refused(registry: SchemaRegistry, value: Any) ->
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "0 bytes are too few: the id of a schema in front of a value takes 5"),
-        (b"\x00\x00", "2 bytes are too few: the id of a schema in front of a value takes 5"),
-        (b"\x01\x00", "2 bytes are too few: the id of a schema in front of a value takes 17"),
-        (b"\x05abcdef", "7 bytes that begin with 05616263 have no id of a schema: the first would be 0 or 1"),
-        (b"\x00\x00\x00\x00\x63abc", r"schema id 99: the registry mock://.* has no such schema"),
+        (b"", "0 bytes are too few: the schema id before a value needs 5"),
+        (b"\x00\x00", "2 bytes are too few: the schema id before a value needs 5"),
+        (b"\x01\x00", "2 bytes are too few: the schema id before a value needs 17"),
+        (b"\x05abcdef", "7 bytes that begin with 05616263 do not contain a schema id: the first byte must be 0 or 1"),
+        (b"\x00\x00\x00\x00\x63abc", r"schema id 99: the registry mock://.* does not have the schema"),
         (b"\x01" + bytes(16) + b"abc", "schema GUID 00000000-0000-0000-0000-000000000000"),
-        (b"\x00\x00\x00\x00\x01\x06te", "schema id 1 .subject orders-value.: the data end in the middle of a value"),
+        (b"\x00\x00\x00\x00\x01\x06te", "schema id 1 .subject orders-value.: the data ends in the middle of a value"),
     ],
 )
 def test_data_that_cannot_be_read_name_topic_subject_and_id(registry: SchemaRegistry, data: bytes, why: str) -> None:
@@ -410,12 +410,12 @@ def test_data_nested_deeper_than_the_stack_are_an_error(registry: SchemaRegistry
     for _ in range(50):
         shallow = {"next": shallow}
     assert serde.deserialize(serde.serialize(shallow)) == shallow
-    with pytest.raises(SchemaError, match="nested too deep"):
+    with pytest.raises(SchemaError, match="nested too deeply"):
         serde.deserialize(serde.serialize({"next": None})[:5] + b"\x02" * 1_000_000 + b"\x00")
     deep: Any = None
     for _ in range(100_000):
         deep = {"next": deep}
-    with pytest.raises(SchemaError, match="nested too deep"):
+    with pytest.raises(SchemaError, match="nested too deeply"):
         serde.serialize(deep)
 
 
@@ -465,9 +465,9 @@ def test_a_header_of_another_registry_is_an_error_with_its_guid(registry: Schema
     headers = FewHeaders()
     data = bound(Avro(Item, registry=other)).with_headers(headers).serialize(Item("tea", 2))
     serde = bound(Avro(Item, registry=registry, schema_ids="header"))
-    with pytest.raises(SchemaError, match=r"schema GUID .* \(subject orders-value\).* has no such schema"):
+    with pytest.raises(SchemaError, match=r"schema GUID .* \(subject orders-value\).* does not have the schema"):
         serde.with_headers(headers).deserialize(data)
-    with pytest.raises(SchemaError, match="the header 02 has no id of a schema"):
+    with pytest.raises(SchemaError, match="the header 02 does not contain a schema id"):
         serde.with_headers(FewHeaders([("__value_schema_id", b"\x02")])).deserialize(data)
 
 

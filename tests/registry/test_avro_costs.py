@@ -141,12 +141,12 @@ def test_items_of_no_bytes_are_limited_by_the_bytes_of_the_data(items: Any, coun
     for serde in bound:
         data = front + number(count) + size + b"\0\x02x"
         assert allocated(lambda serde=serde, data=data: serde.deserialize(data)) < 1_000_000
-        with pytest.raises(SchemaError, match="more items than the data have bytes"):
+        with pytest.raises(SchemaError, match="more items than the data has bytes"):
             serde.deserialize(data)
     few = bound[0].deserialize(front + number(3) + b"\0\x02x")
     assert len(few["a"]) == 3
     assert bound[0].serialize({"a": few["a"], "name": "x"}) == front + number(3) + b"\0\x02x"
-    with pytest.raises(SchemaError, match="more items than the data have bytes"):
+    with pytest.raises(SchemaError, match="more items than the data has bytes"):
         bound[0].serialize({"a": few["a"] * 1_000, "name": "x"})
 
 
@@ -170,8 +170,8 @@ def nested(levels: int) -> Any:
     ("kind", "why"),
     [
         (nested(100), "too many values for its bytes"),
-        (record("Self", ("me", "Self")), "the record Self holds itself, without an end"),
-        (record("Self", ("me", record("Other", ("me", "Self")))), "the record Self holds itself, without an end"),
+        (record("Self", ("me", "Self")), "the record Self contains itself endlessly"),
+        (record("Self", ("me", record("Other", ("me", "Self")))), "the record Self contains itself endlessly"),
         (record("Wide", *[(f"n{number}", "null") for number in range(100)]), "too many values for its bytes"),
         (json.loads('{"type":"array","items":' * 300 + '"int"' + "}" * 300), "nested deeper than 200 types"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 10**9}, "at most 1000 are read"),
@@ -231,7 +231,7 @@ def test_data_of_a_schema_that_holds_itself_are_read_where_the_stack_is_watched(
     for level in range(20):
         inner = record(f"K{level}", ("x", inner))
     bound, front = serdes(record("Node", ("next", ["null", inner])))
-    with pytest.raises(SchemaError, match="nested too deep"):
+    with pytest.raises(SchemaError, match="nested too deeply"):
         bound[0].deserialize(front + b"\x02" * 4_000 + b"\0")
     with pytest.raises(SchemaError, match="more than ten bytes"):
         bound[0].deserialize(front + b"\x80" * 1_000_000)
@@ -270,7 +270,7 @@ def test_headers_of_records_make_nothing_that_is_kept() -> None:
     serde = Avro(registry=SchemaRegistry(REGISTRY.url, schema_ids="header")).bind("headers", is_key=False)
     _, front = registered(order("int"))
     for junk in (b"x", b"\0\0", b"a" * 100):
-        with pytest.raises(SchemaError, match="has no id of a schema"):
+        with pytest.raises(SchemaError, match="does not contain a schema id"):
             serde.with_headers(Headers([("__value_schema_id", front + junk)])).deserialize(b"\x02\x02x")
     good = serde.with_headers(Headers([("__value_schema_id", front)])).deserialize(b"\x02\x02x")
     assert good == {"a": 1, "name": "x"}

@@ -1,4 +1,4 @@
-"""The client of a registry that is away, refuses the login, is not trusted, or answers nonsense."""
+"""The client of a registry that is away, rejects the login, is not trusted, or answers nonsense."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def test_the_next_url_is_asked_where_the_first_does_not_answer(fake: FakeRegistr
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        (404, "has no such schema"),
-        (409, "refuses it, since it is not compatible"),
-        (413, r"refuses it \(413"),
-        (422, r"refuses it \(422"),
+        (404, "does not have the schema"),
+        (409, "rejects it because it is not compatible"),
+        (413, r"rejects it \(413"),
+        (422, r"rejects it \(422"),
     ],
 )
 def test_what_would_be_answered_again_is_not_asked_again(fake: FakeRegistry, status: int, why: str) -> None:
@@ -125,20 +125,20 @@ def test_what_would_be_answered_again_is_not_asked_again(fake: FakeRegistry, sta
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (200, b"<html>", "sent what is not the answer of a registry.*check the url"),
-        (200, b'{"schema": "\\"str', "sent what is not the answer of a registry"),
-        (200, {}, "sent what is not the answer of a registry"),
-        (200, [], "sent what is not the answer of a registry"),
-        (200, b"", "sent what is not the answer of a registry"),
-        (302, b"", r"cannot be asked now \(302"),
-        (401, {"error_code": 40101, "message": "no"}, r"refuses the login \(401: no\); check basic\.auth"),
-        (403, {"error_code": 40301, "message": "no"}, "refuses the login"),
-        (404, b"<html>no such page</html>", r"cannot be asked now \(404"),
-        (404, {"error": "no route"}, r"cannot be asked now \(404"),
-        (407, b"the proxy wants a login", r"cannot be asked now \(407"),
-        (429, {"error_code": 42901, "message": "slowly"}, r"cannot be asked now \(429"),
-        (500, {"error_code": 50001, "message": "the store"}, r"cannot be asked now \(500"),
-        (502, b"bad gateway", r"cannot be asked now \(502"),
+        (200, b"<html>", "sent a response that is not from a schema registry.*check the url"),
+        (200, b'{"schema": "\\"str', "sent a response that is not from a schema registry"),
+        (200, {}, "sent a response that is not from a schema registry"),
+        (200, [], "sent a response that is not from a schema registry"),
+        (200, b"", "sent a response that is not from a schema registry"),
+        (302, b"", r"is unavailable \(302"),
+        (401, {"error_code": 40101, "message": "no"}, r"rejects the login \(401: no\); check basic\.auth"),
+        (403, {"error_code": 40301, "message": "no"}, "rejects the login"),
+        (404, b"<html>no such page</html>", r"is unavailable \(404"),
+        (404, {"error": "no route"}, r"is unavailable \(404"),
+        (407, b"the proxy wants a login", r"is unavailable \(407"),
+        (429, {"error_code": 42901, "message": "slowly"}, r"is unavailable \(429"),
+        (500, {"error_code": 50001, "message": "the store"}, r"is unavailable \(500"),
+        (502, b"bad gateway", r"is unavailable \(502"),
     ],
 )
 def test_what_is_not_the_answer_of_a_registry_is_an_outage(
@@ -157,7 +157,7 @@ def test_a_refusal_is_remembered_for_some_seconds(fake: FakeRegistry) -> None:
     clock = ManualClock()
     client = RegistryClient({"url": fake.url}, clock)
     for _ in range(3):
-        with pytest.raises(NotInRegistry, match=r"schema id 7: .* has no such schema"):
+        with pytest.raises(NotInRegistry, match=r"schema id 7: .* does not have the schema"):
             client.by_id(7)
     assert len(fake.requests) == 1
     fake.answers = [GOOD]
@@ -277,8 +277,8 @@ def test_a_forked_child_has_a_client_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"url": "ftp://x"}, "begins with http://"),
-        ({"url": "http://ann:rosebud@x"}, "has a login in it"),
+        ({"url": "ftp://x"}, "must start with http://"),
+        ({"url": "http://ann:rosebud@x"}, "must not contain a login"),
         ({"url": "mock://x", "auto_register": True}, "has no setting 'auto.register'; did you mean"),
         ({"url": "mock://x", "subject_name_strategy": "mine"}, "is topic, record, topic_record or associated"),
         ({"url": "mock://x", "timeout_ms": -1}, "is a whole number"),

@@ -208,7 +208,7 @@ def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:
 def test_a_serde_without_a_registry_fails_the_check(cli: ClusterCommands) -> None:
     status, lines = check(cli, cli.app(APP))
     assert status == 1
-    assert "has no schema registry: set schema.registry.url" in lines[0]
+    assert "does not have a schema registry: set schema.registry.url" in lines[0]
 
 
 @pytest.mark.parametrize("ids", ["prefix", "header"])

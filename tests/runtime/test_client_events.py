@@ -56,14 +56,14 @@ def test_what_might_skip_records_is_an_error_with_its_place() -> None:
         with pytest.raises(StreamsError, match=f"cannot read in-3: text of {name}") as caught:
             event(name)
         assert caught.value.topic == "in"
-    with pytest.raises(StreamsError, match="cannot go on as a member of the group: text of GROUP_"):
+    with pytest.raises(StreamsError, match="cannot continue as a member of the group: text of GROUP_"):
         event("GROUP_AUTHORIZATION_FAILED", TopicPartition("", 0))
 
 
 @pytest.mark.parametrize("name", ["_DESTROY", "_STATE", "FENCED_MEMBER_EPOCH", "of a broker of the future"])
 def test_what_may_pass_and_might_skip_records_is_for_a_new_client(name: str) -> None:
     """An error that was in no list ended the worker, such as one of a broker that the client had just let go of."""
-    with pytest.raises(ClientUnusable, match=f"cannot read in-3: text of {name} .*; a new client reads on"):
+    with pytest.raises(ClientUnusable, match=f"cannot read in-3: text of {name} .*; a new client continues"):
         event(name)
 
 

@@ -92,7 +92,7 @@ def test_an_unknown_child_is_named_with_those_there_are(children: tuple[str, ...
 
     with TaskKit(scripted(*children, process=process), tmp_path) as kit, pytest.raises(ProcessingError) as caught:
         kit.pipe("in", b"k", b"v", 5)
-    assert f"node 'mine' has no child 'z'; its children are: {known}" in str(caught.value)
+    assert f"node 'mine' does not have child 'z'; its children are: {known}" in str(caught.value)
     assert caught.value.place() == PLACE
 
 
@@ -141,7 +141,7 @@ def test_a_processor_with_a_fixed_key_cannot_forward_another(tmp_path: Path) -> 
     )
     with TaskKit(topology, tmp_path) as kit, pytest.raises(ProcessingError) as caught:
         kit.pipe("in", b"k", b"v", 5)
-    assert "a FixedKeyProcessor forwards the record it was given" in str(caught.value)
+    assert "a FixedKeyProcessor must forward the record that it received" in str(caught.value)
     assert "to change the key, use a Processor" in str(caught.value)
     assert caught.value.place() == PLACE
     assert kit.sent("out") == []

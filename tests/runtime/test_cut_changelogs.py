@@ -194,7 +194,7 @@ def test_errors_that_do_not_pass_are_one_after_task_timeout_ms(cluster: Cluster)
     app = restoring(cluster, 2, task_timeout_ms=50)
     clients(cluster).told.append(told("NOT_LEADER_FOR_PARTITION"))
     error = failure(cluster, app)
-    assert "store 'kept' is not restored: no record of its changelog came for 0.05 s (task.timeout.ms)" in str(error)
+    assert "store 'kept' is not restored: no record of its changelog arrived for 0.05 s (task.timeout.ms)" in str(error)
     assert "text of NOT_LEADER_FOR_PARTITION" in str(error)
     assert (error.store, error.topic) == ("kept", CHANGELOG.topic)
 

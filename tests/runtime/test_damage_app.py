@@ -209,7 +209,7 @@ def test_what_is_damaged_again_is_not_rebuilt_again(
     damaged_blocks(database)
     cluster.send(MANY[1000])
     cluster.until_state(app, ClientState.ERROR)
-    assert "this process has rebuilt it once already; check the disk" in told(app, "counts")
+    assert "this process has already rebuilt it once; check the disk" in told(app, "counts")
     assert rebuilds(caplog) == STORE
 
 
@@ -266,7 +266,7 @@ def test_a_store_without_a_changelog_is_not_thrown_away(cluster: Cluster, state:
         app = cluster.app(topology(logged=False), {"state.dir": str(state)})
         cluster.until_state(app, ClientState.ERROR)
         failure = str(app.failure)
-        assert "it is not rebuilt automatically: store 'others' has no changelog" in failure
+        assert "it is not rebuilt automatically: store 'others' does not have a changelog" in failure
         assert "run `streams state rebuild " in failure
         assert app.close(60)
         file.write_bytes(whole)
@@ -375,7 +375,7 @@ def test_global_stores_that_are_met_damaged_are_filled_anew_by_the_next_start(
         opened.write(b"\xff" * (file.stat().st_size // 2))
     cluster.send(MANY[0])
     cluster.until_state(app, ClientState.ERROR)
-    assert "it is removed when the application closes, and filled again at the next start" in told(app, "g")
+    assert "it is removed when the application closes, and refilled at the next start" in told(app, "g")
     assert app.close(60)
     assert [(store, task) for _, store, task in rebuilds(caplog)] == [("g", "global/0")]
     seen = cluster.values()

@@ -71,7 +71,7 @@ def test_a_renamed_repartition_that_was_read_is_not(
     with caplog.at_level(logging.WARNING, "streams.topics"):
         run(cluster, "new", guarantee)
     (warned,) = [one.getMessage() for one in caplog.records if one.name == "streams.topics"]
-    assert "are left: app-old-changelog. A store that was renamed starts empty" in warned
+    assert "remain: app-old-changelog. A renamed store starts empty" in warned
 
 
 def test_the_former_version_reads_them_and_the_new_one_starts(cluster: Cluster) -> None:

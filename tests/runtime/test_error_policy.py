@@ -236,7 +236,7 @@ def test_a_handler_that_does_not_answer_fails_the_task_and_is_named(setting: str
     assert f"the {name} " in text
     assert "Asked" in text
     assert says in text
-    assert "it was asked about: ValueError: un" in text
+    assert "it was called for: ValueError: un" in text
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("in", 0, 0)
     assert len(handler.calls) == 1
 
@@ -261,7 +261,7 @@ def test_retry_is_failure_where_there_is_nothing_to_wait_for(setting: str) -> No
     if setting == "production":
         topology = Topology().add_source("source", "in").add_sink("sink", "out", "source", value_serde=picky)
     handler = Asked(Response.retry())
-    says = "answered RETRY, which is only for records that were not delivered in time"
+    says = "returned RETRY, which is only for records that were not delivered in time"
     config = {f"{setting}.exception.handler": handler}
     with driver(topology, **config) as run, pytest.raises(StreamsError, match=says):
         run.pipe_raw("in", b"k", b"bad", 2)

@@ -159,7 +159,7 @@ def test_dead_letters_without_their_topic_hold_up_their_own_task(
     wait_until("it was tried three times", lambda: waits(caplog) >= 3)
     wait_until("the other task goes on", lambda: len(cluster.values("copies")) >= 3)
     (text,) = {vars(one)["error"].split(" [")[0] for one in caplog.records if one.getMessage() == BACK}
-    assert text == "the topic for dead letters 'letters' does not exist: create it"
+    assert text == "the dead-letter topic 'letters' does not exist: create it"
     cluster.broker.create_topic("letters", 1)
     wait_until("the letter is written", lambda: cluster.values("letters") == ["v"])
 

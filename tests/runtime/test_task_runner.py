@@ -120,7 +120,7 @@ def test_options_of_databases_are_set_for_stores_only() -> None:
 def test_a_task_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"no subtopology 7 with tasks; it has \[0, 1\]"):
         TaskRunner(counted, CONFIG, COUNTS, 7, 0)
-    with pytest.raises(TopologyError, match="subtopology 0 has 1 tasks, there is none of partition 3"):
+    with pytest.raises(TopologyError, match="subtopology 0 has 1 tasks, so partition 3 does not have a task"):
         TaskRunner(counted, CONFIG, COUNTS, 0, 3)
 
 
@@ -142,7 +142,10 @@ def test_columns_of_different_lengths_are_refused_and_nothing_is_fed() -> None:
 def test_rows_of_unknown_topics_are_refused() -> None:
     for options, message in (
         (RunnerOptions(global_rows={"rates": []}), "no global store is filled from topic 'rates'.* are none"),
-        (RunnerOptions(state={"shop-x-changelog": []}), "task 1_0 has no store with the changelog 'shop-x-changelog'"),
+        (
+            RunnerOptions(state={"shop-x-changelog": []}),
+            "task 1_0 does not have a store with the changelog 'shop-x-changelog'",
+        ),
     ):
         with pytest.raises(TopologyError, match=message):
             TaskRunner(counted, CONFIG, COUNTS, 1, 0, options)

@@ -335,9 +335,9 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
                 ok("topics", "source topic 'in' has 3 partitions"),
                 fail(
                     "topics",
-                    "internal topics exist with another number of partitions than this topology needs: "
-                    f"'{REPARTITION}' has 2, needs 3 (source topic 'in' has 3). Keys may lie in other partitions than"
-                    f" the state that was made of them. {RESET_HINT}",
+                    "internal topics exist with another number of partitions than this topology needs:"
+                    f" '{REPARTITION}' has 2, but needs 3 (source topic 'in' has 3). Keys may be in other partitions"
+                    f" than their state. {RESET_HINT}",
                 ),
             ],
         ),
@@ -443,8 +443,8 @@ def test_keys_that_lie_elsewhere_than_those_they_are_joined_with_are_found() -> 
     assert found_of(Placement.MURMUR2).startswith("ok    keys: co-partitioned topics have their keys in the")
     warned = found_of(Placement.CRC32)
     assert warned.startswith("warn  keys: topic 'devices': ")
-    assert " of 40 keys are not in the partition that murmur2 of the key gives, such as 'CRC32" in warned
-    assert "let the producer place keys by murmur2" in warned, "some keys are by murmur2, so not all by CRC32"
+    assert " of 40 keys are not in the partition that murmur2 computes, such as 'CRC32" in warned
+    assert "partition keys by murmur2 in the producer" in warned, "some keys are by murmur2, so not all by CRC32"
 
 
 CONTROL = ["a-0-tasks", "a-1-tasks"]
@@ -628,8 +628,8 @@ def test_librdkafka_alone_is_asked_for_all_of_it() -> None:
     assert list(check_cluster(where)) == [
         warn(
             "broker",
-            "a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka; using librdkafka"
-            " instead",
+            "a login by Kerberos (sasl.mechanism GSSAPI) works for librdkafka only, not for this connection; using"
+            " librdkafka instead",
         ),
         ok("librdkafka", "reaches the cluster; 1 topics are visible"),
         ok("group", "'g' can be described; 0 members"),

@@ -146,7 +146,7 @@ def test_internal_topics_that_do_not_fit_are_problems(cli: ClusterCommands) -> N
     problems = [line for line in found.lines if line.startswith("problem")]
     assert problems[0].startswith(
         "problem: internal topics exist with another number of partitions than this topology needs:"
-        " 'shop-counts-changelog' has 3, needs 2"
+        " 'shop-counts-changelog' has 3, but needs 2"
     )
     assert sorted(problems[1:]) == [
         "problem: changelog topic 'shop-counts-changelog' has cleanup.policy=delete, but needs compact: rows that"

@@ -79,7 +79,7 @@ def test_a_port_that_is_taken_is_an_error(capfd: pytest.CaptureFixture[str]) -> 
         assert main(["demo", "--http", f"127.0.0.1:{number}"]) == 1
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith(f"error: http.listen 127.0.0.1:{number} cannot be listened on: ")
+    assert err.startswith(f"error: cannot listen on http.listen 127.0.0.1:{number}: ")
 
 
 def test_an_address_that_is_none_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:

@@ -324,8 +324,12 @@ def test_typed_getters_of_windows_and_sessions() -> None:
         driver.get_session_store("sessions").put(Windowed("k", Window(1, 9)), "s")
         assert driver.get_session_store("sessions").fetch_session("k", 1, 9) == "s"
         for getter, store, says in (
-            (driver.get_window_store, "sessions", "'sessions' is a session store and cannot be read as a window one"),
-            (driver.get_session_store, "windows", "is a timestamped-window store and cannot be read as a session one"),
+            (driver.get_window_store, "sessions", "'sessions' is a session store and cannot be read as a window store"),
+            (
+                driver.get_session_store,
+                "windows",
+                "is a timestamped-window store and cannot be read as a session store",
+            ),
             (driver.get_timestamped_session_store, "sessions", "cannot be read as a timestamped-session one"),
             (driver.get_timestamped_window_store, "plain", "cannot be read as a timestamped-window one"),
         ):

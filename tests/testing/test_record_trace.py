@@ -202,7 +202,7 @@ def test_a_record_that_fails_has_a_row_whether_the_handler_goes_on_or_not() -> N
     with TopologyTestDriver(tally(), {**SETTINGS, **handler}) as driver:
         trace = driver.trace()
         driver.create_input_topic("in").pipe_input("a", "bad")
-    assert notes(trace, "drop") == ["failed, and the handler goes on: ValueError: a bad value\\nwith a second line"]
+    assert notes(trace, "drop") == ["failed, and the handler resumes: ValueError: a bad value\\nwith a second line"]
     driver = TopologyTestDriver(tally(), SETTINGS)
     trace = driver.trace()
     with pytest.raises(ProcessingError, match=r"^ValueError in node 'tally': a bad value"):
@@ -234,7 +234,7 @@ def test_a_record_with_a_negative_time_has_rows() -> None:
     with TopologyTestDriver(builder.build(), SETTINGS) as driver:
         trace = driver.trace()
         driver.create_input_topic("in").pipe_input("a", "x")
-    assert notes(trace, "drop") == ["its timestamp extractor gave a negative time, -1"]
+    assert notes(trace, "drop") == ["its timestamp extractor returned a negative time, -1"]
 
 
 class Reset(Tally):

@@ -110,7 +110,7 @@ class LivePage:
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Answers with server-sent events: a snapshot each second, until the page is to ask again."""
         if self._pages >= MOST_PAGES:
-            raise later(f"{MOST_PAGES} live pages are open, and no more are served: close one")
+            raise later(f"{MOST_PAGES} live pages are open, which is the limit: close one")
         self._pages += 1
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})

@@ -148,7 +148,7 @@ class ConfluentAdmin:
     def _log_once(self, error: StreamsError) -> None:
         if not self._is_logged:
             self._is_logged = True
-            log.info("the cluster is asked by the admin client alone", extra={"error": str(error)})
+            log.info("only the admin client sends requests to the cluster", extra={"error": str(error)})
 
     def _ask(self, what: str, ask: Callable[[ClusterQueries, float], T], otherwise: Callable[[], T]) -> T:
         """Returns the answer of the cluster, asked directly if that is possible.
@@ -165,7 +165,7 @@ class ConfluentAdmin:
             raise
         except RetryableError as error:
             self._outage.suspect()
-            text = f"cannot {what}: no answer within {timeout_s:g} s: {error.message}"
+            text = f"cannot {what}: no response within {timeout_s:g} s: {error.message}"
             raise RetryableError(text, **error.place()) from error
         except StreamsError as error:  # such as a broker that is older than our requests
             self._log_once(error)
@@ -204,7 +204,7 @@ class ConfluentAdmin:
         if not points:
             return {}
         # The client has no such request: where only it can log in, nothing is compared.
-        return self._ask("look up leader epochs", lambda queries, limit_s: queries.divergences(points, limit_s), dict)
+        return self._ask("read leader epochs", lambda queries, limit_s: queries.divergences(points, limit_s), dict)
 
     @mapping("describe topics")
     def _ids_by_client(self, names: Collection[str]) -> dict[str, str]:
@@ -253,8 +253,8 @@ class ConfluentAdmin:
                     hidden.append(name)
         if hidden:
             raise AuthorizationError(
-                f"topics may not be seen, whether they exist or not: {', '.join(map(repr, hidden))}; allow READ on"
-                " those that are read and WRITE on those that are written",
+                f"topics cannot be described, and may or may not exist: {', '.join(map(repr, hidden))}; allow READ on"
+                " input topics and WRITE on output topics",
                 topic=hidden[0] if len(hidden) == 1 else None,
             )
 
@@ -276,7 +276,7 @@ class ConfluentAdmin:
                 why = mapped(error, f"reach a broker at {self._servers}", self.resources)
                 if client.refused and now >= early:
                     raise AuthenticationError(
-                        f"cannot reach a broker at {self._servers}, since TLS or the login fails: {client.refused}"
+                        f"cannot reach a broker at {self._servers} because TLS or the login fails: {client.refused}"
                     ) from error
                 if not isinstance(why, RetryableError):
                     raise why from error
@@ -286,8 +286,8 @@ class ConfluentAdmin:
                     continue
                 raise RetryableError(
                     f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s: {reason or why.message};"
-                    " see whether it runs, whether bootstrap.servers is its address, and whether security.protocol is"
-                    " that of its listener"
+                    " check that it runs, that bootstrap.servers is its address, and that security.protocol is that of"
+                    " its listener"
                 ) from None
 
     def create_topics(self, topics: Collection[ports.NewTopic]) -> None:
@@ -335,7 +335,7 @@ class ConfluentAdmin:
                 and all(p.leader >= 0 for p in found[name].partitions.values())
             ]
             unknown = set(wanted) - set(ready) or self._ask(
-                "ask which brokers know new topics",
+                "check which brokers have new topics",
                 lambda queries, limit_s: queries.unknown_somewhere(wanted, limit_s),
                 set[str],
             )
@@ -343,7 +343,7 @@ class ConfluentAdmin:
                 return
             if self._clock.monotonic() > deadline:
                 missing = ", ".join(sorted(unknown))
-                raise RetryableError(f"topics were created but are not visible yet at all brokers: {missing}")
+                raise RetryableError(f"topics were created but are not visible at all brokers yet: {missing}")
             self._clock.wait(PAUSE_S)
 
     def delete_topics(self, names: Collection[str]) -> None:
@@ -382,7 +382,7 @@ class ConfluentAdmin:
     def group_protocols(self) -> frozenset[str]:
         """Asks by our own connection alone: librdkafka has no request for the features of brokers."""
         return self._ask(
-            "ask which protocols of groups the brokers have",
+            "read the group protocols of the brokers",
             lambda queries, limit_s: queries.group_protocols(limit_s),
             lambda: frozenset(("classic",)),
         )
@@ -458,7 +458,7 @@ class ConfluentAdmin:
         if not partitions:
             return {}
         latest: Any = OffsetSpec.latest
-        what = "read the ends of logs"
+        what = "read end offsets"
         return self._ask(
             what,
             lambda queries, limit_s: queries.log_ends(partitions, limit_s),
@@ -516,7 +516,7 @@ class ConfluentAdmin:
         :raises KafkaException: if that is an error.
         :raises RetryableError: if there is no answer in time; the request may have been carried out.
         """
-        notice = OutageNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
+        notice = OutageNotice(f"no response to the request to {what}", self._clock, self._timeout_s)
         late = self._clock.monotonic() + self._timeout_s
         self._client.forget_errors()
         while True:
@@ -529,8 +529,14 @@ class ConfluentAdmin:
                     notice.say(reason)
                     continue
                 self._client.stale = True
-                hint = f": {reason}; brokers are reached where their advertised.listeners say" if reason else ""
-                raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
+                hint = (
+                    f": {reason}; clients reach brokers at the addresses of their advertised.listeners"
+                    if reason
+                    else ""
+                )
+                raise RetryableError(
+                    f"cannot {what}: no response within {self._timeout_s:g} s{hint}", **place
+                ) from error
 
     def close(self) -> None:
         """Closes the connections; the admin client closes with its last reference."""

@@ -192,7 +192,7 @@ class ConfluentConsumer:
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._assigned.names)
 
-    @mapping("look after a consumer")
+    @mapping("serve a consumer")
     def relieve(self) -> None:
         # With partitions a poll could take a record.
         if not self._assigned.names:
@@ -228,7 +228,7 @@ class ConfluentConsumer:
         offset = self._assigned.position(self._client, partition)
         return offset if offset >= 0 else None
 
-    @mapping("read the end of what was fetched")
+    @mapping("read the fetched end offset")
     def fetched_end(self, partition: TopicPartition) -> int | None:
         """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
         if partition not in self._assigned.names:
@@ -307,7 +307,7 @@ class ConfluentConsumer:
         self._offsets.direct.close()
         self._places.close()
         if self._offsets.is_given_up:
-            log.info("the consumer is not closed: its last commit has not come back")
+            log.info("the consumer is not closed: its last commit has not returned")
             return
         try:
             if self._outage.suspected:

@@ -103,7 +103,11 @@ class Resources:
             case "GROUP_AUTHORIZATION_FAILED":
                 return f"READ on {'the group of the application.id' if self.group is None else f'group {self.group!r}'}"
             case "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
-                own = "that of the producer" if self.transactional_id is None else repr(self.transactional_id)
+                own = (
+                    "the transactional id of the producer"
+                    if self.transactional_id is None
+                    else repr(self.transactional_id)
+                )
                 return f"WRITE on transactional id {own}, or on all that start with the application.id"
             case _:
                 return f"{self.on_cluster} on the cluster"
@@ -113,7 +117,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
     """Returns the error to raise instead of the client's."""
     found = kafka_error(error)
     if found is None and isinstance(error, SystemError):  # a report of the client that came next has cleared it
-        return ClientUnusable(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
+        return ClientUnusable(f"cannot {what}: the client has lost its own error; a new client reports it", **place)
     if found is None:
         return StreamsError(f"cannot {what}: {error_text(error)}", **place)
     name = found.name()
@@ -148,8 +152,8 @@ def offsets_error(error: KafkaException, partitions: Collection[TopicPartition])
 def session_ended() -> TaskMigratedError:
     """Returns the error of a consumer that lost its place in the group since its own session had ended."""
     return TaskMigratedError(
-        "the session of this consumer ended, or a late request of its own has taken its place in the group: a new one"
-        " takes it back"
+        "the session of this consumer ended, or one of its late requests has replaced it in the group: a new consumer"
+        " takes over"
     )
 
 
@@ -157,8 +161,8 @@ def instance_held() -> TaskMigratedError:
     """Returns the error of a consumer of the consumer protocol (KIP-848) that could not join, since the group still has
     its instance id for a member that has not said that it ends. That may be the consumer itself."""
     return TaskMigratedError(
-        "the group still has the group.instance.id of this thread for a member: if that was this thread it is taken"
-        " over, or free when its session has ended"
+        "a member of the group still has the group.instance.id of this thread: if that member was this thread, the id"
+        " is taken over, or is free when the session has ended"
     )
 
 
@@ -166,7 +170,8 @@ def classic_members() -> TaskMigratedError:
     """Returns the error of a consumer of the consumer protocol that could not join beside members of the classic
     one."""
     return TaskMigratedError(
-        "the group has members with group.protocol=classic, with which this one cannot be: it joins when they have left"
+        "the group has members with group.protocol=classic, and this member cannot join them: it joins when they have"
+        " left"
     )
 
 
@@ -175,7 +180,7 @@ def fatal_error(name: str | None, text: str) -> StreamsError:
 
     :param text: the client's report.
     """
-    what = f"the consumer cannot go on as a member of its group: {text}"
+    what = f"the consumer cannot continue as a member of its group: {text}"
     if name in RIGHTS:
         return AuthorizationError(f"{what}; allow {RIGHTS[name]}")
     if name == "UNSUPPORTED_VERSION":
@@ -183,7 +188,7 @@ def fatal_error(name: str | None, text: str) -> StreamsError:
             f"{what}. With group.protocol=consumer the brokers must be Kafka 4.0 or later, with the feature"
             " group.version at 1; or set group.protocol to classic"
         )
-    return ClientUnusable(f"{what}; a new one takes its place")
+    return ClientUnusable(f"{what}; a new one replaces it")
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -61,13 +61,13 @@ def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str 
         found = asked(topic, timeout=timeout_s) if topic is not None else asked(timeout=timeout_s)
     except (KafkaException, SystemError, RuntimeError) as error:  # the last: the client is closed
         return str(error)  # the error itself would keep the frames, and so the client, alive
-    return None if found.brokers else "the answer names no brokers"
+    return None if found.brokers else "the response does not contain brokers"
 
 
 def plain_reason(text: str) -> str:
     """Returns the reason that librdkafka gives for an error of a connection, without the names of its own states."""
     if _HTTP in text:
-        return "what answers there speaks HTTP, and is no Kafka broker"
+        return "an HTTP server responds there, not a Kafka broker"
     while (shorter := _FRAME.sub("", text)) != text:
         text = shorter
     return text
@@ -362,7 +362,7 @@ class ClientOutage:
     def _compare(self, new: Callable[[float], bool]) -> None:
         now, reached = self._clock.monotonic(), self._reached_since
         if reached is not None and now - reached >= self._lost_after_s:
-            raise ClientUnusable("this client has lost all brokers, which a new client reaches; it has to be replaced")
+            raise ClientUnusable("this client has lost all brokers, but a new client reaches them: replace the client")
         if self._asking is None or not self._asking.is_alive():
             self._asking = threading.Thread(
                 target=self._ask, args=(new, now, self._answers), name="broker-check", daemon=True

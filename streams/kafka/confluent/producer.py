@@ -67,7 +67,7 @@ class CoordinatorCalls:
     def lost_all_brokers(self) -> None:
         """Takes that no broker can be reached; without a coordinator yet, the client will look for one."""
         if self._knows_coordinator:
-            self._stale = "no broker could be reached meanwhile"
+            self._stale = "no broker could be reached in the meantime"
 
     def found_coordinator(self) -> None:
         """Takes that the coordinator has answered."""
@@ -83,7 +83,7 @@ class CoordinatorCalls:
             self._executor.call(lambda: caught(call), CALL_TIMEOUT_S)
         except CallTimedOutError:
             self.timed_out = True
-            self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
+            self._stale = f"the client did not respond within {CALL_TIMEOUT_S:.0f} s"
             self.check()
 
     def check(self) -> None:
@@ -92,7 +92,7 @@ class CoordinatorCalls:
         :raises RetryableError: if a new client has to do it.
         """
         if self._stale is not None:
-            raise RetryableError(f"cannot end the transaction: {self._stale}; a new client has to do it")
+            raise RetryableError(f"cannot end the transaction: {self._stale}; a new client must end it")
 
     def close(self, client: Client) -> None:
         """Closes the client, unless it is inside of a call. That aborts an open transaction, for which it would wait.
@@ -171,7 +171,7 @@ class ConfluentProducer:
         # The client names the state of its transaction here, and no error: that was reported when it failed.
         if self._in_transaction and client_error is not None and client_error.code() == KafkaError._STATE:
             raise TransactionAborted(
-                f"cannot send a record to topic {topic!r}: the transaction has failed and can only be rolled back",
+                f"cannot send a record to topic {topic!r}: the transaction has failed and can only be aborted",
                 topic=topic,
             ) from error
         found = mapped(self._reason(error), f"send a record to topic {topic!r}", self.resources, topic=topic)
@@ -277,7 +277,7 @@ class ConfluentProducer:
         try:
             found = self._client.list_topics(topic, timeout=10.0).topics[topic]
         except KafkaException as error:
-            raise mapped(error, f"look up topic {topic!r}", self.resources, topic=topic) from error
+            raise mapped(error, f"read the metadata of topic {topic!r}", self.resources, topic=topic) from error
         if found.error is not None:
             kind = UnknownTopicError if found.error.name() in UNKNOWN else StreamsError
             raise kind(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)

@@ -58,9 +58,9 @@ def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: 
                         raise
         return Rights(found, frozenset(hidden), _operations(asked.result(TIMEOUT_S)), _refused(client, to_be_made))
     except KafkaException as error:
-        raise mapped(error, "ask for the rights of this client") from error
+        raise mapped(error, "read the rights of this client") from error
     except TimeoutError:
-        raise RetryableError(f"cannot ask for the rights of this client: no answer within {TIMEOUT_S:g} s") from None
+        raise RetryableError(f"cannot read the rights of this client: no answer within {TIMEOUT_S:g} s") from None
 
 
 def _described(client: AdminClient, topics: Collection[str]) -> Mapping[str, Any]:

@@ -200,7 +200,8 @@ class ControlTopicMembership:
         first = None if self._topics is None else self._topics.first
         if self._requests is None or first is None:
             raise StreamsError(
-                "the members of the application cannot be asked to shut down: this member has not joined the group"
+                "the shutdown request cannot be sent to the members of the application: this member has not joined the"
+                " group"
             )
         self._requests.ask(first, reason)
 

@@ -53,8 +53,8 @@ class ControlTopics:
             # One that grows may have more partitions than tasks are known here: it is never made smaller.
             if existing.get(name, count) != count and self._subtopologies[name] not in topology.growing:
                 raise TopologyError(
-                    f"control topic {name!r} has {existing[name]} partitions but the subtopology has {count} tasks: its"
-                    " source topics were given other partition counts. Give them the counts they had, or reset the"
+                    f"control topic {name!r} has {existing[name]} partitions but the subtopology has {count} tasks:"
+                    " the partition counts of its source topics have changed. Restore the former counts, or reset the"
                     " application",
                     topic=name,
                 )

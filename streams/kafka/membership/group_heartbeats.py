@@ -43,16 +43,16 @@ _CONTROL_TOPIC = re.compile(r"-\d+-tasks\b")
 Statuses = tuple[tuple[GroupStatus, str], ...]
 
 WHAT_TO_DO = {
-    GroupStatus.STALE_TOPOLOGY: "the group has a newer topology: deploy this worker's program again",
-    GroupStatus.MISSING_SOURCE_TOPICS: "create them; tasks come by themselves then",
+    GroupStatus.STALE_TOPOLOGY: "the group has a newer topology: deploy the current program to this worker",
+    GroupStatus.MISSING_SOURCE_TOPICS: "create them; the group then assigns the tasks",
     GroupStatus.INCORRECTLY_PARTITIONED_TOPICS: (
-        "give the topics the numbers of partitions that they need, or reset the application (`streams reset`)"
+        "create the topics with the required numbers of partitions, or reset the application (`streams reset`)"
     ),
     GroupStatus.MISSING_INTERNAL_TOPICS: (
-        "the brokers create them; where they cannot, give the right CREATE, or correct the settings under topic. and"
+        "the brokers create them; if they cannot, grant the right CREATE, or correct the settings under topic. and"
         " replication.factor"
     ),
-    GroupStatus.UNKNOWN: "see the log of the group's coordinator",
+    GroupStatus.UNKNOWN: "check the log of the group's coordinator",
 }
 """How a status of a group is mended, for those that keep a member without tasks until then."""
 
@@ -67,8 +67,8 @@ def status_text(status: GroupStatus, detail: str) -> str:
     what_to_do = None if is_being_mended(status, detail) else WHAT_TO_DO.get(status)
     if status is GroupStatus.MISSING_SOURCE_TOPICS and _CONTROL_TOPIC.search(detail):
         what_to_do = (
-            "a topic whose name ends with -tasks stands for those that a pattern matches, and is made by itself when"
-            " one does; create the others, if there are any"
+            "a topic whose name ends with -tasks stands for the topics of a pattern, and is created automatically when"
+            " a topic matches; create the other topics, if any"
         )
     return f"{status.name}: {detail}" + ("" if what_to_do is None else f" To do: {what_to_do}")
 
@@ -197,7 +197,7 @@ class GroupHeartbeats:
             return
         tasks = self._requests.assigned(beat.member.member_id, REQUEST_S)
         if tasks is None:
-            raise MemberFenced("the group does not have this member any more")
+            raise MemberFenced("the group no longer has this member")
         self.life.assigned(beat, tasks, self._clock.monotonic())
 
     @staticmethod
@@ -231,7 +231,7 @@ class GroupHeartbeats:
             self._fail(
                 ConfigError(
                     f"group.instance.id does not work with group.protocol=streams on these brokers: {error.message}."
-                    " Static members need Kafka 4.4 or later: leave group.instance.id out, or set group.protocol to"
+                    " Static members need Kafka 4.4 or later: remove group.instance.id, or set group.protocol to"
                     " classic"
                 )
             )
@@ -241,7 +241,7 @@ class GroupHeartbeats:
         return 0.0
 
     def _fenced(self, beat: Heartbeat, error: StreamsError) -> None:
-        self._repeated.log("the group does not have this member any more", level=logging.WARNING, error=str(error))
+        self._repeated.log("the group no longer has this member", level=logging.WARNING, error=str(error))
         self._leave(beat.member)  # a member whose epoch alone was refused is still there
         self.life.fenced(beat)
 

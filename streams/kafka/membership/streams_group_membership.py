@@ -114,8 +114,8 @@ class StreamsGroupMembership:
             return
         if known is not None and known != tuple(map(streams_group.as_described, topology.subtopologies)):
             raise streams_group.TopologyRefused(
-                f"group {topology.application_id!r} was made for another topology, which the brokers do not replace."
-                " Stop every worker, run `streams groups upgrade-topology`, and start again"
+                f"group {topology.application_id!r} has another topology, which the brokers do not replace. Stop every"
+                " worker, run `streams groups upgrade-topology`, and start again"
             )
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
@@ -243,20 +243,22 @@ class StreamsGroupMembership:
         """Has the group ask every member to shut down. It tells them which member asked, but not the reason."""
         if self._heartbeats is None:
             raise StreamsError(
-                "the members of the application cannot be asked to shut down: this member has not joined the group"
+                "the shutdown request cannot be sent to the members of the application: this member has not joined the"
+                " group"
             )
         log.warning("the group is asked to shut down", extra={"reason": reason})
         self._heartbeats.life.asks_for_shutdown = True
         self._wake()
         if not self._heartbeats.shutdown_sent.wait(ASK_S):
             raise StreamsError(
-                "the members of the application were not asked to shut down: the group's coordinator has not answered"
+                "the shutdown request was not sent to the members of the application: the group's coordinator has not"
+                " responded"
             )
 
     def _identity(self) -> streams_group.GroupMemberIdentity:
         found = None if self._heartbeats is None else self._heartbeats.life.identity(self._number)
         if found is None:
-            raise TaskMigratedError("this member is not in its group any more")
+            raise TaskMigratedError("this member is no longer in its group")
         return found
 
     def identity(self) -> Any:

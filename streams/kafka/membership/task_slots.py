@@ -135,7 +135,7 @@ class SlotPlan:
             )
         except (ValueError, zlib.error) as error:
             raise StreamsError(
-                f"the committed metadata of the first control topic are no plan of tasks: {text!r}. Stop every worker"
+                f"the committed metadata of the first control topic is not a plan of tasks: {text!r}. Stop every worker"
                 " and delete the group's offsets of the control topics"
             ) from error
 

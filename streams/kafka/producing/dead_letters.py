@@ -117,8 +117,9 @@ def _place(letter: ProducerRecord) -> dict[str, str]:
 
 def _too_large(failure: StreamsError, letter: ProducerRecord) -> StreamsError:
     error = ProductionError(
-        f"a dead letter of {record_bytes(letter)} bytes is larger than topic {letter.topic!r} takes, also without the"
-        f" headers of its error: {plain_str(failure)}; raise max.message.bytes of that topic to that of the sources",
+        f"a dead letter of {record_bytes(letter)} bytes is too large for topic {letter.topic!r}, even without the"
+        f" headers of its error: {plain_str(failure)}; raise max.message.bytes of that topic to that of the source"
+        " topics",
         topic=letter.topic,
     )
     error.reason = getattr(failure, "reason", None)

@@ -53,7 +53,7 @@ def not_delivered(error: Any, topic: str | None, partition: int | None) -> Strea
     name = _name(error)
     hint = f"; allow {_RIGHTS[name]}" if name in _RIGHTS else ""
     what = (
-        f"the broker refused a record for topic {topic!r}: {error_text(error)}; no offset after it was committed{hint}"
+        f"the broker rejected a record for topic {topic!r}: {error_text(error)}; no offset after it was committed{hint}"
     )
     place = {"topic": topic, "partition": partition if partition is not None and partition >= 0 else None}
     if name in FENCED:

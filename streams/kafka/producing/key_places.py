@@ -72,10 +72,10 @@ class PlacedKeys:
     def text(self) -> str:
         """Returns how many keys are not where murmur2 puts them, with an example, for a sentence."""
         wrong = self.elsewhere[Placement.MURMUR2]
-        found = f"{wrong} of {self.looked} keys are not in the partition that murmur2 of the key gives"
+        found = f"{wrong} of {self.looked} keys are not in the partition that murmur2 computes"
         if self.example is not None:
             key, here, there = self.example
-            found += f", such as {key_text(key)} in {here} in place of {there}"
+            found += f", such as {key_text(key)} in {here} instead of {there}"
         return found
 
     def remedy(self) -> str:
@@ -83,10 +83,10 @@ class PlacedKeys:
         again = "and write its records again"
         if self.may_be_by(Placement.CRC32):
             return (
-                "CRC32 has placed them, the default of librdkafka and confluent-kafka-python: set"
+                "they were partitioned by CRC32, the default of librdkafka and confluent-kafka-python: set"
                 f" partitioner=murmur2_random in the producer, {again}"
             )
-        return f"let the producer place keys by murmur2, as Kafka's own producers do, {again}"
+        return f"partition keys by murmur2 in the producer, as Kafka's own producers do, {again}"
 
 
 def disagreeing(topics: Mapping[str, PlacedKeys], *, by_murmur2: bool) -> list[str]:

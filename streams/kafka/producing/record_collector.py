@@ -382,7 +382,7 @@ class RecordCollector:
         letters = list(records)
         for name in dict.fromkeys(letter.topic for letter in letters):
             if self._is_absent(name):
-                raise NotDelivered(f"the topic for dead letters {name!r} does not exist: create it", topic=name)
+                raise NotDelivered(f"the dead-letter topic {name!r} does not exist: create it", topic=name)
         for letter in letters:
             self._send_letter(self._letters.fitting(letter))
         if wait:
@@ -443,7 +443,9 @@ class RecordCollector:
         self.check()
         self.patience.check()
         if self._clock.monotonic() - since > QUEUE_FULL_DEADLINE_S:
-            raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
+            raise RetryableError(
+                "the producer's queue has been full for two minutes: check that the broker is reachable"
+            )
 
     def _sender(self, delivered: Callable[[Any, Any], None], errors: SinkErrors | None) -> Send:
         """Returns the slow path of sending: it waits while the queue is full, and maps an immediate refusal."""
@@ -691,12 +693,10 @@ class RecordCollector:
                 if found is None:
                     what = f"the topic extractor of sink {node.name!r}"
                     if type(topic) is not str or not topic:
-                        raise TypeError(f"{what} returned {repr_of(topic)}, not a topic's name")
+                        raise TypeError(f"{what} must return the name of a topic, got {repr_of(topic)}")
                     check_topic_name(topic, what)
                     if declared and topic not in declared:
-                        raise ValueError(
-                            f"{what} returned {topic!r}, which is none of its topics: {', '.join(declared)}"
-                        )
+                        raise ValueError(f"{what} must return one of its topics {', '.join(declared)}, got {topic!r}")
             except Exception as error:
                 return errors.fail(error, key, value, timestamp, headers)
             if found is None and self._is_absent(topic):
@@ -742,13 +742,16 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
         chosen = set(partitions)
     except TypeError:
         raise TypeError(
-            f"the partitioner of sink {node!r} returned {repr_of(partitions)}; it returns a collection of partitions,"
-            " such as {0}, or None for the default"
+            f"the partitioner of sink {node!r} must return a collection of partitions, such as {{0}}, or None for the"
+            f" default, got {repr_of(partitions)}"
         ) from None
     numbers = []
     for partition in chosen:
         number = whole_number(partition)
         if number is None or not 0 <= number < total:
-            raise ValueError(f"the partitioner of sink {node!r} chose partition {repr_of(partition)} of {total}")
+            raise ValueError(
+                f"the partitioner of sink {node!r} chose partition {repr_of(partition)}, but the topic has {total}"
+                " partitions"
+            )
         numbers.append(number)
     return sorted(numbers)

@@ -91,8 +91,8 @@ def _check_pattern(topology: TopologyData, nodes: Collection[Node]) -> None:
         if found is not None and found.partitions is None:
             raise TopologyError(
                 f"source {pattern.name!r} reads topics by a pattern ({repr_of(pattern.pattern.pattern)}), and they are"
-                f" joined with the repartition topic {topic!r}: with group.protocol=streams that needs a number of"
-                " partitions (Repartitioned), since the group does not know the topics of a pattern; or set"
+                f" joined with the repartition topic {topic!r}: with group.protocol=streams, this needs a number of"
+                " partitions (Repartitioned) because the group does not have the topics of a pattern; or set"
                 " group.protocol to classic",
                 node=pattern.name,
             )

@@ -25,8 +25,8 @@ LONGEST_MS = (1 << 63) - 1
 REPARTITION_SEGMENT_BYTES = 50 * 1024 * 1024
 
 RESET_HINT = (
-    "Let it read topics with the former number of partitions, or stop every worker and reset the application"
-    " (`streams reset`): it deletes internal topics, committed offsets and local state, so that they are created again"
+    "Restore the former number of partitions, or stop every worker and reset the application (`streams reset`): this"
+    " deletes internal topics, committed offsets and local state, which are then created again"
 )
 """Hint for the user when source topics have other partition counts than state was made for."""
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
@@ -248,12 +248,12 @@ def check_existing_topics(
     """
     wrong = {name: count for name, count in expected.items() if existing.get(name, count) != count}
     if wrong:
-        listed = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
+        listed = "; ".join(f"{name!r} has {existing[name]}, but needs {count}" for name, count in sorted(wrong.items()))
         wide = sorted(name for name in sources if existing.get(name) in wrong.values())
         read = f" (source topic {', '.join(f'{name!r} has {existing[name]}' for name in wide)})" if wide else ""
         raise TopologyError(
             f"internal topics exist with another number of partitions than this topology needs: {listed}{read}. Keys"
-            f" may lie in other partitions than the state that was made of them. {RESET_HINT}"
+            f" may be in other partitions than their state. {RESET_HINT}"
         )
     return tuple(name for name in expected if name not in existing)
 
@@ -316,8 +316,8 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
         if not set_next_count(lambda unknown: not unknown) and not set_next_count(lambda unknown: True):
             open_topics = sorted(set(read) - set(counts))
             raise TopologyError(
-                f"the number of partitions of the repartition topics {open_topics} follows from no source topic;"
-                " give them a number, or let a pattern match at least one topic"
+                f"the number of partitions of the repartition topics {open_topics} cannot be derived from a source"
+                " topic; set the number, or create a topic that matches the pattern"
             )
     return counts
 

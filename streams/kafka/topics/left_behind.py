@@ -59,14 +59,14 @@ class LeftTopics:
     def changelogs_text(self) -> str:
         """Returns which changelogs are left, as a sentence."""
         return (
-            f"changelogs of stores that this topology does not have are left: {', '.join(self.changelogs)}. A store"
-            " that was renamed starts empty: give it its former name, or delete the changelogs of stores that are gone"
+            f"changelogs of stores that this topology does not have remain: {', '.join(self.changelogs)}. A renamed"
+            " store starts empty: give it its former name, or delete the changelogs of removed stores"
         )
 
 
 WHAT_TO_DO = (
-    "A repartition or its store was renamed or taken out: give it its former name, or run the former version until it"
-    " has read them, or delete these topics to go on without the records"
+    "A repartition or its store was renamed or removed: give it its former name, or run the former version until it"
+    " has read them, or delete these topics to continue without the records"
 )
 
 

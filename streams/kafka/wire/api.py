@@ -67,7 +67,7 @@ class Api(Generic[Q, R]):
             reader.skip_tags()
         found = codec_of(self.response, version, flexible=flexible).read(reader)
         if reader.left:
-            raise MalformedMessage(f"it goes on for {reader.left} bytes after its end")
+            raise MalformedMessage(f"it has {reader.left} more bytes after its end")
         return found
 
 

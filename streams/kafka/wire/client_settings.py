@@ -34,7 +34,7 @@ def bootstrap_servers(settings: Mapping[str, Any]) -> tuple[Address, ...]:
     given = str(settings.get("bootstrap.servers", ""))
     found = tuple(_address(part.strip()) for part in given.split(",") if part.strip())
     if not found:
-        raise ConfigError("bootstrap.servers is missing: it says where Kafka is, as host:port")
+        raise ConfigError("bootstrap.servers is missing: it is the address of Kafka, as host:port")
     return found
 
 
@@ -54,11 +54,11 @@ def _address(text: str) -> Address:
 
 
 _REFUSED = {
-    "ssl.curves.list": "OpenSSL's choice of curves cannot be set from Python",
-    "ssl.engine.location": "engines of OpenSSL cannot be used from Python",
+    "ssl.curves.list": "Python cannot set OpenSSL's curves",
+    "ssl.engine.location": "Python cannot use engines of OpenSSL",
     "ssl.keystore.location": "Python cannot read PKCS#12: set ssl.certificate.location and ssl.key.location (PEM)",
-    "ssl.providers": "providers of OpenSSL cannot be chosen from Python",
-    "ssl.sigalgs.list": "OpenSSL's choice of signature algorithms cannot be set from Python",
+    "ssl.providers": "Python cannot choose providers of OpenSSL",
+    "ssl.sigalgs.list": "Python cannot set OpenSSL's signature algorithms",
 }
 
 USUAL_PLACES = (
@@ -77,7 +77,7 @@ def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
     """
     for name, reason in _REFUSED.items():
         if settings.get(name):
-            raise ConfigError(f"{name} works for librdkafka only, not for the connections made here: {reason}")
+            raise ConfigError(f"{name} works for librdkafka only, not for the connections of this library: {reason}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _trust(context, settings)
     _revocations(context, settings)
@@ -86,7 +86,7 @@ def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
         try:
             context.set_ciphers(str(settings["ssl.cipher.suites"]))
         except ssl.SSLError:
-            raise ConfigError("ssl.cipher.suites names no cipher that OpenSSL knows") from None
+            raise ConfigError("ssl.cipher.suites does not have a cipher that OpenSSL supports") from None
     return context
 
 

@@ -99,7 +99,7 @@ class Reader:
         if self._check is not None and not self._taken % _CHECK_EVERY:
             self._check()
         if not 0 <= count <= self.left:
-            raise MalformedMessage(f"{count} more bytes are needed where it has {self.left}")
+            raise MalformedMessage(f"it needs {count} more bytes, but has {self.left}")
         found = self._data[self._at : self._at + count]
         self._at += count
         return found
@@ -119,7 +119,7 @@ class Reader:
 
         :raises MalformedMessage: if these are more elements than there may be, or than there are bytes."""
         if found > min(most, self.left):  # an element has at least a byte: refused before anything is read
-            raise MalformedMessage(f"it announces {found} elements and has {self.left} bytes; there may be {most}")
+            raise MalformedMessage(f"it announces {found} elements, but its {self.left} bytes can hold at most {most}")
         return found
 
     def part(self, count: int) -> Reader:
@@ -243,7 +243,7 @@ def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -
     if is_dataclass(kind):
         content = _structure(kind, version, flexible)  # type: ignore[arg-type]
         return _optional(content) if nullable else content
-    raise TypeError(f"{repr_of(kind)} is no wire type")
+    raise TypeError(f"{repr_of(kind)} is not a wire type")
 
 
 def _fixed(code: str) -> Codec[Any]:
@@ -273,7 +273,7 @@ def _length(code: str, flexible: bool, nullable: bool) -> Codec[int]:
 
     def write(out: bytearray, length: int) -> None:
         if length < 0 and not nullable:
-            raise TypeError("None is given where a value must be")
+            raise TypeError("a required value is None")
         if flexible:
             write_varint(out, length + 1)
         else:
@@ -282,7 +282,7 @@ def _length(code: str, flexible: bool, nullable: bool) -> Codec[int]:
     def read(reader: Reader) -> int:
         length: int = reader.varint() - 1 if flexible else fixed.read(reader)
         if length < 0 and not nullable:
-            raise MalformedMessage("it has null where a value must be")
+            raise MalformedMessage("a required value is null")
         return length
 
     return Codec(write, read)
@@ -364,6 +364,6 @@ def batch_headers(records: bytes) -> Iterator[BatchHeader]:
     while len(records) - at >= _BATCH_HEADER.size:
         first, size, _, magic, _, attributes, delta, _, _, _, _, _, count = _BATCH_HEADER.unpack_from(records, at)
         if magic != _BATCH_FORMAT or size < _BATCH_HEADER.size - _BATCH_FRONT.size:
-            raise MalformedMessage(f"the batch at offset {first} is of format {magic}, and only 2 is known")
+            raise MalformedMessage(f"the batch at offset {first} has format {magic}, but only format 2 is supported")
         yield BatchHeader(first, first + delta, count, bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL))
         at += _BATCH_FRONT.size + size

@@ -157,7 +157,7 @@ class Connection:
             answer = self.call(messages.API_VERSIONS, _SOFTWARE, deadline)
         except MalformedMessage as error:
             raise StreamsError(
-                f"{self.address} does not answer as a broker of Kafka {messages.API_VERSIONS.needs} or later does"
+                f"{self.address} does not respond like a broker of Kafka {messages.API_VERSIONS.needs} or later"
             ) from error
         if answer.error_code != error_codes.NONE:
             reason = error_codes.described(answer.error_code)
@@ -173,16 +173,18 @@ class Connection:
         with self._closed_on_error():
             handshake = self.call(messages.SASL_HANDSHAKE, messages.SaslHandshakeRequest(login.mechanism), deadline)
             if handshake.error_code == error_codes.ILLEGAL_SASL_STATE:
-                raise StreamsError(f"{self.address} takes no login: set security.protocol to plaintext or ssl")
+                raise StreamsError(f"{self.address} does not accept a login: set security.protocol to plaintext or ssl")
             if handshake.error_code != error_codes.NONE:
                 known = ", ".join(handshake.mechanisms) or "none"
-                raise StreamsError(f"{self.address} takes no login by {login.mechanism}; its sasl.mechanism is {known}")
+                raise StreamsError(
+                    f"{self.address} does not accept a login by {login.mechanism}; its sasl.mechanism is {known}"
+                )
 
             def exchange(data: bytes) -> bytes:
                 answer = self.call(messages.SASL_AUTHENTICATE, messages.SaslAuthenticateRequest(data), deadline)
                 if answer.error_code != error_codes.NONE:
                     reason = error_codes.described(answer.error_code, answer.error_message)
-                    raise StreamsError(f"{self.address} refused the login by {login.mechanism}: {reason}")
+                    raise StreamsError(f"{self.address} rejected the login by {login.mechanism}: {reason}")
                 return answer.auth_bytes
 
             login.log_in(exchange)
@@ -203,12 +205,16 @@ class Connection:
             try:
                 answered_id = correlation_id_of(answer)
                 if answered_id != sent_id:
-                    raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
+                    raise RetryableError(
+                        f"{self.address} sent the response to request {answered_id} instead of {sent_id}"
+                    )
                 return self._read(api, answer, version, deadline)
             except TimeoutError as error:
                 raise _connection_error(self.address, error) from error
             except MalformedMessage as error:
-                raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
+                raise MalformedMessage(
+                    f"the response of {self.address} to {api.name} cannot be read: {error}"
+                ) from error
 
     def _read(self, api: Api[Q, R], answer: bytes, version: int, deadline: Deadline) -> R:
         if not api.recurs:
@@ -224,8 +230,8 @@ class Connection:
         version = min(api.highest, high)
         if version < max(api.lowest, low):
             raise UnsupportedRequest(
-                f"{self.address} has no version of {api.name} from {api.lowest} to {api.highest}: it must be Kafka"
-                f" {api.needs} or later"
+                f"{self.address} does not have a version of {api.name} from {api.lowest} to {api.highest}: it must be"
+                f" Kafka {api.needs} or later"
             )
         return version
 
@@ -236,8 +242,8 @@ class Connection:
             size = _SIZE.unpack(self._exactly(_SIZE.size, deadline))[0]
             if not 0 <= size <= most_bytes:  # four bytes of another protocol nearly always give a size like this
                 raise StreamsError(
-                    f"{self.address} announces an answer of {size} bytes to {name}, which has at most {most_bytes}: see"
-                    " whether it is a Kafka listener, and security.protocol that of the listener"
+                    f"{self.address} announces a response of {size} bytes to {name}, but {most_bytes} are the limit:"
+                    " check that it is a Kafka listener, and that security.protocol is that of the listener"
                 )
             return self._exactly(size, deadline)
         except OSError as error:
@@ -277,20 +283,20 @@ def _connection_error(address: Address, error: OSError) -> StreamsError:
             return StreamsError(f"the certificate of {address} is not trusted: {error.verify_message}")
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ConnectionResetError() | BrokenPipeError():
             return RetryableError(
-                f"{address} closed the connection: it is going down, or security.protocol is not that of its listener,"
-                " or it requires a client certificate that it did not get"
+                f"{address} closed the connection: it is shutting down, security.protocol is not that of its listener,"
+                " or it requires a client certificate"
             )
         case ssl.SSLError() if "CERTIFICATE" in str(error.reason) or "UNKNOWN_CA" in str(error.reason):
             return StreamsError(
-                f"{address} refused the certificate of this client, or requires one: {error.reason}; check"
+                f"{address} rejected the certificate of this client, or requires one: {error.reason}; check"
                 " ssl.certificate.location and ssl.key.location"
             )
         case ssl.SSLError():
             return StreamsError(
-                f"TLS with {address} failed: {error.reason}; see whether security.protocol is that of its listener"
+                f"TLS with {address} failed: {error.reason}; check that security.protocol is that of its listener"
             )
         case TimeoutError():
-            return RetryableError(f"{address} did not answer in time")
+            return RetryableError(f"{address} did not respond in time")
         case socket.gaierror():
             return RetryableError(f"the host of {address} is not known: {error.strerror}")
         case _:
@@ -372,7 +378,7 @@ class Connections:
                 if tried:
                     self._servers = (*servers[tried:], *servers[:tried])
                 return answer
-        raise refused or unreachable or StreamsError("there are no bootstrap servers")
+        raise refused or unreachable or StreamsError("no bootstrap servers are set")
 
     def close(self) -> None:
         """Closes the connections that are not in use; may be called again."""

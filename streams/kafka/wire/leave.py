@@ -60,8 +60,8 @@ def leave_group(
         _leave(settings, group, (LeavingMember(member_id, instance_id, _REASON),), timeout_s, clock)
     except StreamsError as error:
         raise type(error)(
-            f"static member {instance_id!r} could not leave group {group!r}, so that its partitions stay with it until"
-            f" its session times out: {error.message}"
+            f"static member {instance_id!r} could not leave group {group!r}, so it keeps its partitions until its"
+            f" session times out: {error.message}"
         ) from error
 
 
@@ -127,7 +127,7 @@ def release_instance(
         _end_member(settings, group, member, timeout_s, clock, returns=True)
     except StreamsError as error:
         raise type(error)(
-            f"the place of static member {member.instance_id!r} in group {group!r} cannot be taken over before its"
+            f"the membership of static member {member.instance_id!r} in group {group!r} cannot be taken over before its"
             f" session ends: {error.message}"
         ) from error
 

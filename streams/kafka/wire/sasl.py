@@ -44,30 +44,30 @@ class ScramLogin:
         attributes = self._attributes(server_first)
         full_nonce = attributes.get("r", "")
         if not full_nonce.startswith(nonce):
-            raise self._refusal("answered a nonce that is not ours")
+            raise self._refusal("responded with another nonce than that of this client")
         if full_nonce == nonce:  # then an answer to an earlier login would do
-            raise self._refusal("added no part of its own to the nonce")
+            raise self._refusal("did not extend the nonce")
         salted = self._salted_password(attributes)
         client_final = f"c=biws,r={full_nonce}"  # "n,,": no channel binding
         signed = b",".join((client_first.encode(), server_first, client_final.encode()))
         proof = base64.b64encode(self._proof(salted, signed)).decode()
         server_final = self._attributes(exchange(f"{client_final},p={proof}".encode()))
         if "e" in server_final:
-            raise self._refusal(f"refused the login of {self.username!r}: {server_final['e']}")
+            raise self._refusal(f"rejected the login of {self.username!r}: {server_final['e']}")
         signature = self._mac(self._mac(salted, b"Server Key"), signed)
         if not hmac.compare_digest(self._decoded(server_final.get("v", "")), signature):
-            raise self._refusal("did not prove that it knows the password, so it may not be the broker it should be")
+            raise self._refusal("did not prove that it has the password, so it may be another server")
 
     def _attributes(self, message: bytes) -> dict[str, str]:
         try:
             parts = [part.partition("=") for part in message.decode().split(",")]
         except UnicodeDecodeError:
-            raise self._refusal("sent an answer that is not SCRAM") from None
+            raise self._refusal("sent a response that is not SCRAM") from None
         found = {name: value for name, _, value in parts}
         if "m" in found:  # RFC 5802: a later version of SCRAM, which a client that does not know it must refuse
-            raise self._refusal("asked for an extension that is not known here")
+            raise self._refusal("requires an extension that is not supported")
         if len(found) != len(parts):
-            raise self._refusal("sent an answer that is not SCRAM")
+            raise self._refusal("sent a response that is not SCRAM")
         return found
 
     def _salted_password(self, attributes: dict[str, str]) -> bytes:
@@ -75,7 +75,7 @@ class ScramLogin:
         iterations = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
         if not _LEAST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
             raise self._refusal(
-                f"asked for {text!r} iterations, which are not between {_LEAST_ITERATIONS} and {_MOST_ITERATIONS}"
+                f"requires {text!r} iterations, which is not between {_LEAST_ITERATIONS} and {_MOST_ITERATIONS}"
             )
         salt = self._decoded(attributes.get("s", ""))
         return hashlib.pbkdf2_hmac(HASHES[self.mechanism], self.password.encode(), salt, iterations)
@@ -92,7 +92,7 @@ class ScramLogin:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise self._refusal("sent an answer that is not SCRAM") from None
+            raise self._refusal("sent a response that is not SCRAM") from None
 
     def _refusal(self, what: str) -> StreamsError:
         return StreamsError(f"the login by {self.mechanism} failed: the broker {what}")
@@ -149,16 +149,16 @@ class OAuthBearerLogin:
                 exchange(b"\x01")
             except StreamsError as error:
                 raise StreamsError(
-                    f"the login by OAUTHBEARER failed: the broker refused the token: {reason}"
+                    f"the login by OAUTHBEARER failed: the broker rejected the token: {reason}"
                 ) from error
-            raise StreamsError(f"the login by OAUTHBEARER failed: the broker refused the token: {reason}")
+            raise StreamsError(f"the login by OAUTHBEARER failed: the broker rejected the token: {reason}")
 
     def _token(self) -> tuple[str, Mapping[str, str]]:
         try:
             token, _expires_at, *more = self.oauth_cb(self.config)
             return str(token), dict(more[1]) if len(more) > 1 else {}
         except Exception as error:
-            raise UserCodeError(f"oauth_cb gave no token: {error}") from error
+            raise UserCodeError(f"oauth_cb did not return a token: {error}") from error
 
 
 def login_of(settings: Mapping[str, Any]) -> Login:
@@ -176,12 +176,17 @@ def login_of(settings: Mapping[str, Any]) -> Login:
         oauth_cb = settings.get("oauth_cb")
         if oauth_cb is None:
             raise ConfigError(
-                "a login by OAUTHBEARER needs oauth_cb here: tokens that librdkafka fetches by itself cannot be shared"
+                "a login by OAUTHBEARER needs oauth_cb for this connection: tokens that librdkafka fetches cannot be"
+                " shared"
             )
         return OAuthBearerLogin(oauth_cb, settings.get("sasl.oauthbearer.config"))
     if mechanism == "GSSAPI":
-        raise ConfigError("a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka")
-    raise ConfigError(f"sasl.mechanism is {given!r}; known here are PLAIN, {', '.join(HASHES)} and OAUTHBEARER")
+        raise ConfigError(
+            "a login by Kerberos (sasl.mechanism GSSAPI) works for librdkafka only, not for this connection"
+        )
+    raise ConfigError(
+        f"sasl.mechanism must be PLAIN, {', '.join(HASHES)} or OAUTHBEARER for this connection, got {given!r}"
+    )
 
 
 def _required(settings: Mapping[str, Any], name: str) -> str:

@@ -44,25 +44,25 @@ class StateRecovery:
             return error
         if found.task is None:
             self.defer_globals(error)
-            return _with_reason(error, "it is removed when the application closes, and filled again at the next start")
+            return _with_reason(error, "it is removed when the application closes, and refilled at the next start")
         self._attribute(found, error)
         why = self._obstacle(found, error.store, plans.get(found.task.subtopology))
         return None if why is None else _refused(error, why)
 
     def _obstacle(self, found: StoredTask, store: str | None, plan: TaskPlan | None) -> str | None:
         if plan is None:
-            return "the topology has no such task"
+            return "the topology does not have this task"
         own = [name for name in plan.stores if plan.topology.stores[name].supplier.engine == ROCKSDB]
         if store is not None and store not in own:
-            return f"the topology has no store {store!r} there"
+            return f"the topology does not have store {store!r} there"
         for name in own if store is None else [store]:
             if name not in plan.changelogs:
-                return f"store {name!r} has no changelog"
+                return f"store {name!r} does not have a changelog"
         return self._removed_before(found, store)
 
     def _removed_before(self, found: StoredTask, store: str | None) -> str | None:
         if self._removed & {(found.name, store), (found.name, None)}:
-            return "this process has rebuilt it once already; check the disk"
+            return "this process has already rebuilt it once; check the disk"
         return None
 
     def recover(self, error: DamagedStateError, plans: Mapping[int, TaskPlan]) -> None:

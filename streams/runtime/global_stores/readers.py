@@ -17,7 +17,7 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore
 from streams.runtime.processing.environment import Environment
 
-READ_ONLY = "a global store is written only by the processor that was added with it"
+READ_ONLY = "only the processor that was added with a global store can write to it"
 
 
 def global_families(topology: TopologyData) -> dict[str, list[str]]:

@@ -197,7 +197,7 @@ class GlobalRestore:
         if self._clock.monotonic() > self._last_record_at + self._timeout_s and not self.done:
             waiting = next(partition for partition, part in self._parts.items() if not part.done)
             raise RetryableError(
-                f"the global stores are not filled: no record came for {self._timeout_s:g} s (task.timeout.ms)",
+                f"the global stores are not filled: no record arrived for {self._timeout_s:g} s (task.timeout.ms)",
                 topic=waiting.topic,
                 partition=waiting.partition,
                 store=self._parts[waiting].spec.name,

@@ -147,7 +147,7 @@ class GlobalStores(GlobalReaders):
         except ValueError as error:
             raise DamagedStateError(
                 f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
-                f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
+                f" and run `streams state rebuild {spec.name}` to refill it from its topic",
                 path=str(self._environment.state_dir / DATABASE),
                 store=spec.name,
             ) from error

@@ -346,8 +346,8 @@ class GlobalStreamThread:
         """Empties the store of a topic that was replaced: tasks must not read it while it is filled again."""
         self.task.stores.wipe(spec)
         return StreamsError(
-            f"topic {spec.topic!r} of global store {spec.name!r} was deleted and made again: its id was {before} and is"
-            f" {now}. The store was emptied. Start the application again to have it filled from the new topic",
+            f"topic {spec.topic!r} of global store {spec.name!r} was deleted and created again: its id was {before}"
+            f" and is {now}. The store was emptied. Start the application again to fill it from the new topic",
             topic=spec.topic,
             store=spec.name,
         )
@@ -358,8 +358,8 @@ class GlobalStreamThread:
         GlobalRestore.log_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
         self.task.stores.wipe(spec)
         return StreamsError(
-            f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
-            " Start the application again to have it filled from what is there",
+            f"records of global store {spec.name!r} were deleted from its topic before they were read, so it was"
+            " emptied. Start the application again to fill it from the remaining records",
             topic=lost.topic,
             partition=lost.partition,
             offset=lost.offset,

@@ -138,7 +138,9 @@ class NodeContext:
         found = self._children.get(name)
         if found is None:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"node {self.node!r} has no child {name!r}; its children are: {known}", node=self.node)
+            raise TopologyError(
+                f"node {self.node!r} does not have child {name!r}; its children are: {known}", node=self.node
+            )
         return found
 
     def children(self) -> Mapping[str, Forward]:
@@ -397,7 +399,7 @@ class UserContext:
         """
         if self._environment.settings.is_global:
             raise TopologyError(
-                f"processor {self._node.node!r} fills a global store: there is no stream time outside of tasks",
+                f"processor {self._node.node!r} fills a global store, and only tasks have a stream time",
                 node=self._node.node,
             )
         return self._cursor.stream_time
@@ -417,7 +419,7 @@ class UserContext:
             # As they are given: `headers` would make an object of them for each record.
             headers: Any = record.raw_headers
         except AttributeError:
-            raise TypeError(f"forward takes a Record, not {repr_of(record)}") from None
+            raise TypeError(f"forward needs a Record, got {repr_of(record)}") from None
         timestamp = record.timestamp
         if type(timestamp) is not int or not 0 <= timestamp <= LAST_MS:  # it was set after the record was made
             timestamp = record_time(timestamp)
@@ -439,8 +441,8 @@ class FixedKeyContext(UserContext):
         """
         if not isinstance(record, FixedKeyRecord):
             raise TypeError(
-                "a FixedKeyProcessor forwards the record it was given, or what its with_value() and the like make of"
-                f" it, not {repr_of(record)}: to change the key, use a Processor"
+                "a FixedKeyProcessor must forward the record that it received, or one made by its with_value() and"
+                f" similar methods, got {repr_of(record)}: to change the key, use a Processor"
             )
         super().forward(record, child)
 

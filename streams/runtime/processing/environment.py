@@ -100,11 +100,13 @@ class TimeLimit:
     def _failure(self, timestamp: int, now: int) -> str:
         ahead = timestamp - now
         by = f"{ahead // DAY_MS} days" if ahead > DAY_MS else f"{ahead} ms"
-        unit = "; is it in microseconds or nanoseconds, not milliseconds?" if ahead > MANY_DAYS * DAY_MS else "."
+        unit = (
+            "; it may be in microseconds or nanoseconds instead of milliseconds." if ahead > MANY_DAYS * DAY_MS else "."
+        )
         return (
             f"the time of the record, {timestamp}, is {by} ahead of the clock, more than timestamp.after.max.ms"
-            f" ({self._max_ms}){unit} Correct the producer or the timestamp extractor; to go on without such records,"
-            " set timestamp.after.max.handler to drop"
+            f" ({self._max_ms}){unit} Correct the producer or the timestamp extractor; to continue without such"
+            " records, set timestamp.after.max.handler to drop"
         )
 
 
@@ -413,7 +415,7 @@ class NodeErrors:
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Handles an error of user code: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self._drop(DropReason.FAILED, f"failed, and the handler goes on: {kind_and_text(error)}")
+        self._drop(DropReason.FAILED, f"failed, and the handler resumes: {kind_and_text(error)}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
         """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent: returns to drop

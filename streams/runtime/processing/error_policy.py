@@ -162,7 +162,7 @@ class ErrorPolicy:
             str(topic), partition, message.offset(), timestamp, message.key(), message.value(), headers
         )
         given = serde_arguments(self._origin_of(node).get("made_by"), part)
-        what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}, {given}"
+        what = f"the {part} cannot be read: {_shown(error)}; check the serde of source {node!r}, {given}"
         what += self._drop_hint(DESERIALIZATION, self._handlers.deserialization)
         self._handle(
             DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
@@ -172,7 +172,7 @@ class ErrorPolicy:
         """Raises the error of a timestamp extractor that raised or returned no number: always fatal (semantics 9)."""
         self._raise_outage(node, error, cursor.place())
         context = self._context(node, cursor, cursor.timestamp, None)
-        what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}; correct it: no handler is asked"
+        what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}; correct it: no handler is called"
         raise self._failure(ProcessingError, what, context, None) from error
 
     def too_late(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
@@ -304,7 +304,7 @@ class ErrorPolicy:
         if handler not in FAILS:
             return ""
         drops = DROPS.get(setting)
-        name = "a handler of yours that answers Response.resume()" if drops is None else drops
+        name = "your handler that returns Response.resume()" if drops is None else drops
         return f", or set {setting} to {name} to drop such records"
 
     def _handle(
@@ -326,7 +326,7 @@ class ErrorPolicy:
         if resumes:
             return
         if response.result is Result.RETRY:
-            what += f" (the {setting} answered RETRY, which is only for records that were not delivered in time)"
+            what += f" (the {setting} returned RETRY, which is only for records that were not delivered in time)"
         raise self._failure(kind, what, context, key) from error
 
     def _send_letters(self, letters: Iterable[ProducerRecord], *, wait: bool) -> None:
@@ -346,7 +346,7 @@ class ErrorPolicy:
             response: Any = handler(*asked)
         except Exception as error:
             self._raise_outage(context.processor_node_id, error, {})
-            what = f"the {setting} {_name(handler)} failed itself: {_shown(error)}; it was asked about: {_shown(about)}"
+            what = f"the {setting} {_name(handler)} failed itself: {_shown(error)}; it was called for: {_shown(about)}"
             raise self._failure(_KINDS[setting], what, context, None) from error
         if isinstance(response, Response):
             if all(isinstance(record, ProducerRecord) for record in response.dead_letter_queue_records):
@@ -355,7 +355,7 @@ class ErrorPolicy:
         else:
             wanted = "it must return Response.resume() or Response.fail()"
         found = repr_of(response)
-        what = f"the {setting} {_name(handler)} returned {found}: {wanted}; it was asked about: {_shown(about)}"
+        what = f"the {setting} {_name(handler)} returned {found}: {wanted}; it was called for: {_shown(about)}"
         raise self._failure(_KINDS[setting], what, context, None) from about
 
     def _context(self, node: str, cursor: Cursor, timestamp: int, headers: HeaderList | None) -> ErrorHandlerContext:

@@ -164,7 +164,7 @@ class InputReader:
 
     def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
         """Drops a record with a negative time: as in Java, that is not an error but the extractor's way to drop it."""
-        why = f"its timestamp extractor gave a negative time, {timestamp}"
+        why = f"its timestamp extractor returned a negative time, {timestamp}"
         self._environment.drop_unread(self.source.node, key, DropReason.NEGATIVE_TIME, why)
         if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
             topic, partition = self.partition

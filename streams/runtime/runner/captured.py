@@ -75,8 +75,7 @@ class CapturingProducer:
         count = self._counts.get(topic)
         if count is None:
             raise ProductionError(
-                f"the number of partitions of topic {topic!r} is not known: give it with the counts of the other"
-                " topics",
+                f"the number of partitions of topic {topic!r} is unknown: give it with the counts of the other topics",
                 topic=topic,
             )
         return count

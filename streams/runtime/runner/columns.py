@@ -52,8 +52,8 @@ class UnplacedMetadata(RecordMetadata):
         :raises UnsupportedContextError: always.
         """
         raise UnsupportedContextError(
-            "a processor asks for the offset of a record, and the history has none: give the history a column with the"
-            " offsets, or a processor that works without them",
+            "a processor reads the offset of a record, but the history does not have offsets: give the history a"
+            " column with the offsets, or use a processor that works without them",
             topic=self.topic,
             partition=self.partition,
         )

@@ -69,7 +69,7 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
     for topic, rows in state.items():
         if topic not in stores:
             raise TopologyError(
-                f"task {task.id} has no store with the changelog {topic!r}; its changelogs are"
+                f"task {task.id} does not have a store with the changelog {topic!r}; its changelogs are"
                 f" {', '.join(sorted(stores)) or 'none'}",
                 topic=topic,
                 task=str(task.id),
@@ -394,7 +394,11 @@ def _plan(
     plans = {plan.subtopology: plan for plan in plan_tasks(topology, config.dotted(), counts)}
     plan = plans.get(subtopology)
     if plan is None:
-        raise TopologyError(f"the topology has no subtopology {subtopology} with tasks; it has {sorted(plans)}")
+        raise TopologyError(
+            f"the topology does not have a subtopology {subtopology} with tasks; it has {sorted(plans)}"
+        )
     if not 0 <= partition < plan.tasks:
-        raise TopologyError(f"subtopology {subtopology} has {plan.tasks} tasks, there is none of partition {partition}")
+        raise TopologyError(
+            f"subtopology {subtopology} has {plan.tasks} tasks, so partition {partition} does not have a task"
+        )
     return plan

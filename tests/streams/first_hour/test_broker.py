@@ -78,7 +78,7 @@ def test_it_is_said_early_and_ctrl_c_ends_the_wait(tmp_path: Path) -> None:
         cases = [
             ("localhost:1", r"Connect to ipv[46]#.*:1 failed: Connection refused", ("-m", "streams", "run", "app.py")),
             ("no-such-host.invalid:9092", "Failed to resolve 'no-such-host.invalid:9092': .*", ("app.py",)),
-            (web, "what answers there speaks HTTP, and is no Kafka broker", ("app.py",)),
+            (web, "an HTTP server responds there, not a Kafka broker", ("app.py",)),
         ]
         running = []
         for number, (address, reason, words) in enumerate(cases):

@@ -26,7 +26,7 @@ AT_ERROR = re.compile(r'\[error *\]|"level": "error"')
 PLACE = "[topic='in', partition=0, offset=0, task='0_0', node='{node}'{key}], made at app.py:{line} by {by}\n"
 SOURCE, MAPPER = "KSTREAM-SOURCE-0000000000", "KSTREAM-{kind}-0000000001"
 READ_HINT = (
-    "; see the serde of source 'KSTREAM-SOURCE-0000000000', stream(in, value_serde=...), or set"
+    "; check the serde of source 'KSTREAM-SOURCE-0000000000', stream(in, value_serde=...), or set"
     " deserialization.exception.handler to LogAndContinueExceptionHandler to drop such records "
 )
 PROCESS_HINT = "; correct it, or set processing.exception.handler to LogAndContinueProcessingExceptionHandler"
@@ -85,7 +85,7 @@ CASES = {
         STRINGS + 'builder.stream("in").map_values(len).to("out")\n',
         b"a b",
         "error: the value cannot be written to topic 'out': TypeError: string: expected a str, got int; for such a"
-        " value give to(out, value_serde=...), or set production.exception.handler to a handler of yours that answers"
+        " value give to(out, value_serde=...), or set production.exception.handler to your handler that returns"
         " Response.resume() to drop such records "
         + end("KSTREAM-SINK-0000000002", 5, "to(out)", ", key='ann'"),
     ),

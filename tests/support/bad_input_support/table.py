@@ -72,7 +72,7 @@ CODE = [
         "a punctuation's interval must be at least 1 ms, got 0",
         after_first=False,
     ),
-    script("child", "ProcessingError", "node 'user' has no child 'nobody'; its children are: out", *AT_BAD),
+    script("child", "ProcessingError", "node 'user' does not have child 'nobody'; its children are: out", *AT_BAD),
     script(
         "store-not-connected",
         "TopologyError",

@@ -73,7 +73,7 @@ class DirectOffsets:
             except RetryableError:
                 raise
             except StreamsError as error:  # such as a broker that is older than our request
-                log.info("committed offsets are read by the client", extra={"error": str(error)})
+                log.info("the client reads committed offsets", extra={"error": str(error)})
                 self._reads = False
                 return None
             code = first_error(answer)
@@ -102,7 +102,7 @@ class DirectOffsets:
         except (RetryableError, KafkaException):
             raise
         except StreamsError as error:  # such as a broker that is older than our request
-            log.info("offsets are committed by the client", extra={"error": str(error)})
+            log.info("the client commits offsets", extra={"error": str(error)})
             self.connection = None
             return False
         if code != NONE:
@@ -140,7 +140,7 @@ class PartitionOffsets:
     def _ask_client_from_now(self, error: Exception) -> None:
         self.close()
         self._queries = None
-        log.info("offsets of partitions are asked by the client alone", extra={"error": str(error)})
+        log.info("only the client reads offsets of partitions", extra={"error": str(error)})
 
     def beginnings(self, client: Any, partitions: Collection[TopicPartition]) -> Offsets:
         """Returns the first offset of each log."""
@@ -189,7 +189,7 @@ class PartitionOffsets:
         # The end of a log (-1) is an answer to a time behind all records; what is smaller was not answered.
         unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
         if unknown is not None:
-            raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)
+            raise RetryableError("the broker did not respond", topic=unknown.topic, partition=unknown.partition)
         return offsets
 
     def close(self) -> None:

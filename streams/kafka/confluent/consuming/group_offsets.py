@@ -86,7 +86,7 @@ def _shown(one: ClientPartition) -> str:
 
 def given_up() -> ClientUnusable:
     """Returns the error of a client whose commit has not come back."""
-    return ClientUnusable("this client was given up while it committed; a new one has to take its place")
+    return ClientUnusable("this client was abandoned during a commit; a new one must replace it")
 
 
 class GivenUpClient:

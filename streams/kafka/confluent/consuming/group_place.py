@@ -62,8 +62,8 @@ def check_metadata_form(config: Mapping[str, Any]) -> None:
         client.close()
     if written != group_metadata(group, -1, ""):
         raise InternalError(
-            "this version of librdkafka writes the metadata of groups in a form that is not known here, so that commits"
-            " could not be fenced: set group.protocol to classic, or use another version of confluent-kafka"
+            "this version of librdkafka writes the metadata of groups in an unknown format, so commits could not be"
+            " fenced: set group.protocol to classic, or use another version of confluent-kafka"
         )
 
 
@@ -200,7 +200,7 @@ class GroupPlace:
         if self._ended is errors.session_ended or (
             self.owned and (names_no_member(found) or self._is_another(client, found))
         ):
-            raise TaskMigratedError("this consumer is not in its group any more")
+            raise TaskMigratedError("this consumer is no longer in its group")
         return found
 
     # ------------------------------------------------------------------ the end

@@ -120,7 +120,8 @@ def _tasks(found: Iterable[messages.TaskIds]) -> frozenset[TaskId]:
         return frozenset(TaskId(int(one.subtopology_id), number) for one in found for number in one.partitions)
     except ValueError:
         raise StreamsError(
-            "the group has subtopologies that are no numbers: its members are not of this library, nor of Kafka Streams"
+            "the ids of the group's subtopologies are not numbers: its members are neither of this library nor of"
+            " Kafka Streams"
         ) from None
 
 
@@ -204,16 +205,16 @@ def _raise(group: str, beat: streams_group.Heartbeat, answer: messages.StreamsGr
     instance_id = beat.member.instance_id
     message = (answer.error_message or "").lower()
     if code in _FENCED:
-        raise streams_group.MemberFenced(f"this member is not in group {group!r} any more: {text}")
+        raise streams_group.MemberFenced(f"this member is no longer in group {group!r}: {text}")
     if code in _OTHER_PROTOCOL:
         raise streams_group.GroupOfOtherProtocol(
             f"group {group!r} has members of another protocol: {text}. Stop the workers that run with another"
-            " group.protocol; this one joins when they have left"
+            " group.protocol; this worker joins when they have left"
         )
     if code in _TOPOLOGY or (code == error_codes.INVALID_REQUEST and "topology" in message):
         raise streams_group.TopologyRefused(
-            f"group {group!r} was made for another topology, which the brokers do not replace: {text}. Stop every"
-            " worker, run `streams groups upgrade-topology`, and start again"
+            f"group {group!r} has another topology, which the brokers do not replace: {text}. Stop every worker, run"
+            " `streams groups upgrade-topology`, and start again"
         )
     if code == error_codes.INVALID_REQUEST and instance_id is not None and "static" in message:
         raise streams_group.StaticMembersRefused(text)
@@ -224,18 +225,18 @@ def _raise(group: str, beat: streams_group.Heartbeat, answer: messages.StreamsGr
         )
     if code == error_codes.UNRELEASED_INSTANCE_ID:
         raise streams_group.InstanceHeld(
-            f"group.instance.id {instance_id!r} is still that of a member of group {group!r}: {text}"
+            f"a member of group {group!r} still has group.instance.id {instance_id!r}: {text}"
         )
     if code in _RIGHTS:
         raise AuthorizationError(f"group {group!r} cannot be joined: {text}; allow {_RIGHTS[code]}")
     if code == error_codes.GROUP_MAX_SIZE_REACHED:
         raise RetryableError(
-            f"group {group!r} is full: {text}; the brokers' group.streams.max.size is the limit of members"
+            f"group {group!r} is full: {text}; the brokers' setting group.streams.max.size limits the number of members"
         )
     if code == error_codes.UNSUPPORTED_VERSION:
         raise StreamsError(
-            f"the brokers do not take part in the streams protocol: {text}. They must be Kafka 4.2 or later, with the"
+            f"the brokers do not support the streams protocol: {text}. They must be Kafka 4.2 or later, with the"
             " feature streams.version at 1 (`kafka-features.sh upgrade --feature streams.version=1`); or set"
             " group.protocol to classic"
         )
-    raise StreamsError(f"group {group!r} refuses this member: {text}")
+    raise StreamsError(f"group {group!r} rejects this member: {text}")

@@ -62,8 +62,8 @@ class WireStreamsGroup:
             raise
         except RetryableError as error:
             raise ClientUnusable(
-                f"the coordinator of group {self._group!r} did not answer a commit, which may still arrive: a new"
-                f" member finds out what is committed ({error.message})"
+                f"the coordinator of group {self._group!r} did not respond to a commit, which may still arrive: a new"
+                f" member reads what is committed ({error.message})"
             ) from error
         if code != error_codes.NONE:
             raise self._refusal(code)
