@@ -89,7 +89,7 @@ class Peer:
             self._waiting.pop(limit, None)
 
     def _silent(self, seconds: float) -> Silent:
-        return Silent(f"worker {self._name} has not answered for {seconds:.0f} s; it may be stopped")
+        return Silent(f"worker {self._name} has not responded for {seconds:.0f} s; it may be suspended")
 
     def _look(self) -> None:
         """Asks whether the worker lives if somebody has waited long; called while somebody waits."""

@@ -37,7 +37,8 @@ def read_ranges(
             elif clock.monotonic() - last > SILENT_S:
                 place = min(ends)
                 raise RetryableError(
-                    f"the broker sent nothing of {place} for {SILENT_S:.0f} s, up to offset {ends[place]}: try again",
+                    f"the broker sent no records of {place} for {SILENT_S:.0f} s, before offset {ends[place]}:"
+                    " try again",
                     topic=place.topic,
                     partition=place.partition,
                 )

@@ -81,7 +81,7 @@ class _Resolution(SchemaPair):
         elif kind == "enum":
             gone = [symbol for symbol in old["symbols"] if symbol not in new["symbols"]]
             if gone and "default" not in new:
-                yield f"{place_name(place)} could be {', '.join(gone)}, which is gone, and has no default"
+                yield f"{place_name(place)} could be {', '.join(gone)}, which was removed, and does not have a default"
         elif kind == "fixed" and old["size"] != new["size"]:
             yield f"{place_name(place)} had {old['size']} bytes and has {new['size']}"
         elif kind in _UNNAMED:
@@ -97,7 +97,7 @@ class _Resolution(SchemaPair):
             if name is not None:
                 yield from self.find(written[name], field["type"], below(place, field["name"]))
             elif "default" not in field and field["name"] not in filled:
-                yield f"{place_name(below(place, field['name']))} is new and has no default"
+                yield f"{place_name(below(place, field['name']))} is new and does not have a default"
 
 
 def _same_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

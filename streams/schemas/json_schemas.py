@@ -140,14 +140,14 @@ class _JsonPair(SchemaPair):
         was, now = old.get("properties", {}), new.get("properties", {})
         for name in new.get("required", ()):
             if name not in old.get("required", ()):
-                what = "could be left out" if name in was else "is new"
-                yield f"{place_name(below(place, name))} {what} and has no default"
+                what = "was optional" if name in was else "is new"
+                yield f"{place_name(below(place, name))} {what} and does not have a default"
         more = new.get("additionalProperties", True)
         for name, each in was.items():
             if name in now:
                 yield from self.find(each, now[name], below(place, name))
             elif more is False:
-                yield f"{place_name(below(place, name))} is gone, and other fields are forbidden"
+                yield f"{place_name(below(place, name))} was removed, and other fields are forbidden"
             elif more is not True:
                 yield from self.find(each, more, below(place, name))
         further = old.get("additionalProperties", not was)
@@ -161,7 +161,7 @@ class _JsonPair(SchemaPair):
         for number, (one, other) in enumerate(zip(firsts, wanted, strict=False)):
             yield from self.find(one, other, below(place, str(number)))
         if len(firsts) != len(wanted):
-            yield f"{place_name(place)} had {len(firsts)} places and has {len(wanted)}"
+            yield f"{place_name(place)} had {len(firsts)} positions and has {len(wanted)}"
         elif "items" in new and old.get("items") is not False:
             yield from self.find(old.get("items", {}), new["items"], below(place, "*"))
         if new.get("uniqueItems") and not old.get("uniqueItems"):
@@ -222,7 +222,7 @@ def _lacking(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Itera
         return
     gone = [value for value in ([old["const"]] if "const" in old else old["enum"]) if value not in known]
     if gone:
-        yield f"{name} could be {', '.join(map(json.dumps, gone))}, which is gone"
+        yield f"{name} could be {', '.join(map(json.dumps, gone))}, which was removed"
 
 
 def _stricter(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:

@@ -95,7 +95,7 @@ def _pair(found: Any) -> KeptSchema | None:
         return None
     kind, text = found
     if not isinstance(kind, str) or not isinstance(text, str):
-        raise TypeError("a schema is two texts")
+        raise TypeError("a schema must be two strings")
     return kind, text
 
 
@@ -160,7 +160,7 @@ def _compare(part: str, old: KeptSchema, now: SerdeSchema) -> Comparison:
     if problems is None:
         return Comparison(part, Fit.UNKNOWN)
     if not problems and part == "key" and now.form(text) != now.form(now.text):
-        problems = ("equal keys may have other bytes: the fields of a key, their order and their types must stay",)
+        problems = ("equal keys may have other bytes: do not change the fields of a key, their order and their types",)
     return Comparison(part, Fit.INCOMPATIBLE if problems else Fit.COMPATIBLE, tuple(problems))
 
 
@@ -208,8 +208,8 @@ class RowReading:
             shown = repr_of(key)
             if self._looks_up and self._key.serialize(key) != row.key:
                 self.problem = (
-                    f"the key {shown} is written with other bytes today than this row has, so no look-up finds the row:"
-                    " with a schema registry, take the version of the schema that the keys have"
+                    f"the key {shown} is now written with other bytes than this row has, so no lookup finds the row:"
+                    " with a schema registry, use the version of the schema that the keys have"
                 )
                 return False
         except Exception as error:  # of a serde of the user

@@ -67,8 +67,8 @@ def serde_of(
     for argument, function in (("serialize", serialize), ("deserialize", deserialize)):
         if is_async(function):
             raise TypeError(
-                f"serde_of calls its {argument} for each record and takes what it returns, and"
-                f" {named_function(function)} is made by async def"
+                f"serde_of calls its {argument} for each record and uses the result, but {named_function(function)} is"
+                " made by async def: pass a plain function"
             )
     if with_headers:
         return HeadersSerde(serialize, deserialize, name=name)

@@ -46,9 +46,9 @@ _LONG_FLOAT = re.compile(rb"[0-9]e[-+0-9]|0\.0000")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HINTS = {
     "Decimal": "; write str(number), which keeps its digits, or let a model with a field of that type be the serde",
-    "set": "; write sorted(...), since a set has another order in each process",
-    "frozenset": "; write sorted(...), since a set has another order in each process",
-    "bytes": "; the serde of bytes is 'bytes', and within JSON they are a text such as base64",
+    "set": "; write sorted(...), because a set has another order in each process",
+    "frozenset": "; write sorted(...), because a set has another order in each process",
+    "bytes": "; the serde of bytes is 'bytes'; within JSON, write them as a string such as base64",
     "timedelta": "; write its seconds, or let a model with a field of that type be the serde",
 }
 
@@ -223,14 +223,14 @@ def _read_by_standard_library(data: bytes) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("json: a text has half of a surrogate pair") from None
+            raise ValueError("json: a string has half of a surrogate pair") from None
     return value
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"json: {repr_of(text)} is beyond the largest number")
+        raise ValueError(f"json: {repr_of(text)} exceeds the largest number")
     return number
 
 
@@ -265,7 +265,7 @@ def _datetime_of_key(value: datetime.datetime) -> str:
 
 def _time_of_key(value: datetime.time) -> str:
     if value.tzinfo is not None:
-        raise NotJson("a time of day with a zone cannot be in a key: equal ones have no common text")
+        raise NotJson("you cannot use a time of day with a zone in a key: equal times do not have the same text")
     return value.isoformat()
 
 
@@ -338,12 +338,12 @@ def _plain(value: Any, form: Form, depth: int) -> Any:
     if kind is float:
         if math.isfinite(value):
             return value
-        raise NotFinite(f"json: {repr_of(value)} is not JSON; write None, or a text, in its place")
+        raise NotFinite(f"json: {repr_of(value)} is not JSON; write None or a string instead")
     if isinstance(value, (dict, list)) or kind is tuple:
         return _plain_container(value, form, depth)
     if isinstance(value, enum.Enum) or not isinstance(value, (str, int)):
         if depth <= -MOST_DEPTH:
-            raise NotJson(f"the form of a {kind.__name__} has no end")
+            raise NotJson(f"the form of a {kind.__name__} is endless")
         known = form(value)
         return _plain(known, form, depth if isinstance(known, (dict, list, tuple)) else depth - 1)
     return exact_text(value) if isinstance(value, str) else int.__index__(value)
@@ -351,7 +351,7 @@ def _plain(value: Any, form: Form, depth: int) -> Any:
 
 def _plain_container(value: Any, form: Form, depth: int) -> Any:
     if depth <= 0:
-        raise ValueError(f"json: more than {MOST_DEPTH} objects and arrays within each other")
+        raise ValueError(f"json: more than {MOST_DEPTH} nested objects and arrays")
     items: list[Any] = []
     name = None
     try:
@@ -372,4 +372,4 @@ def _plain_container(value: Any, form: Form, depth: int) -> Any:
 def _name(name: Any) -> str:
     if isinstance(name, str):
         return name.value if isinstance(name, enum.Enum) else exact_text(name)
-    raise NotJson(f"Dict key must be str: JSON has no other names in an object, got {repr_of(name)}")
+    raise NotJson(f"Dict key must be str, because names in a JSON object are strings, got {repr_of(name)}")

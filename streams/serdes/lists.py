@@ -44,7 +44,7 @@ class ListSerde(WrappingSerde[list[T | None]]):
         try:
             self.inner = as_serde(inner)
         except TypeError as error:
-            raise TypeError(f"a list serde takes, for its items, {error}") from None
+            raise TypeError(f"a list serde needs, for its items, {error}") from None
         self._fixed_size = fixed_size or _FIXED_SIZES.get(id(self.inner))
         write = self._write_variable if self._fixed_size is None else self._write_constant
         super().__init__(write, self._read, name=f"list of {self.inner.name}")
@@ -106,13 +106,15 @@ class ListSerde(WrappingSerde[list[T | None]]):
             if strategy == _VARIABLE_SIZE:
                 return _read_variable(data, read)
         except (struct.error, IndexError):
-            raise ValueError(f"{self.name}: the data end before the list does") from None
-        raise ValueError(f"{self.name}: the first byte is {strategy}, neither 0 nor 1")
+            raise ValueError(f"{self.name}: the data ends before the list does") from None
+        raise ValueError(f"{self.name}: the first byte must be 0 or 1, got {strategy}")
 
     def _read_constant(self, data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
         size = self._fixed_size
         if size is None:
-            raise ValueError(f"{self.name}: the items were written with a fixed size, which this serde does not have")
+            raise ValueError(
+                f"{self.name}: the items were written with a fixed size, but the items of this serde do not have one"
+            )
         null_count = _count(data, 1)
         nulls = set(struct.unpack_from(f">{null_count}i", data, 5))
         position = 5 + 4 * null_count

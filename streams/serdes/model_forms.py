@@ -41,7 +41,7 @@ def check_read_back(
     try:
         found = read(data)
     except ValueError as error:
-        raise refused(f"what it is written as could not be read: {kind_and_text(error)}") from error
+        raise refused(f"its written form could not be read: {kind_and_text(error)}") from error
     wrong = None if found == given or not is_equal else difference(found, given)
     if wrong is not None:
         raise refused(wrong)
@@ -140,7 +140,7 @@ def _one_text(value: Any, written: str) -> str:
         if written == _text_of_time(value):
             return _text_of_time(value.astimezone(datetime.UTC))
     elif isinstance(value, datetime.time) and value.utcoffset() is not None:
-        raise TypeError("a time of day with a zone cannot be in a key: equal ones have no common text")
+        raise TypeError("you cannot use a time of day with a zone in a key: equal times do not have the same text")
     elif isinstance(value, decimal.Decimal) and written == str(value):
         digits = max(len(value.as_tuple().digits), 1)
         # Any exponent is kept: by default the smallest ones become zero.

@@ -196,7 +196,9 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
 
     def write_key(value: Any) -> bytes:
         if exclude_unset:
-            raise ValueError(f"{name}: exclude_unset leaves out what was not given, so equal keys have different bytes")
+            raise ValueError(
+                f"{name}: exclude_unset omits fields that were not given, so equal keys have different bytes"
+            )
         write(value)
         tree = adapter.dump_python(value, mode="json", by_alias=True, exclude_none=exclude_none)
         return _write_json(one_form(value, tree))
@@ -254,7 +256,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
         _ = adapter.serializer.to_json, adapter.validator.validate_python  # a class that is half defined has none
     except Exception as error:
         raise TypeError(
-            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
+            f"a model must be a class that pydantic supports, got {repr_of(model)}: {kind_and_text(error)}"
         ) from error
     return adapter
 

@@ -96,7 +96,8 @@ class ShadowProducer:
             count = self._producer.partition_count(topic)
         except UnknownTopicError as error:
             raise RetryableError(
-                f"topic {topic!r} does not exist, so that its shadow topic cannot be made as it is: create it",
+                f"topic {topic!r} does not exist, so its shadow topic cannot be created with the same settings: create"
+                " it",
                 topic=topic,
             ) from error
         self._names[topic] = self._topics.make(topic, count)

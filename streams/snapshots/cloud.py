@@ -54,7 +54,8 @@ class CloudObjects:
             from obstore.store import from_url
         except ImportError:
             raise ConfigError(
-                f"state.snapshot.dir is {url!r}, which needs obstore: pip install 'streams-for-kafka[snapshots]'"
+                f"state.snapshot.dir is {url!r}, but obstore is not installed: pip install"
+                " 'streams-for-kafka[snapshots]'"
             ) from None
         self._url = url
         try:
@@ -68,7 +69,7 @@ class CloudObjects:
                 },
             )
         except Exception as error:
-            raise ConfigError(f"state.snapshot.dir is {url!r}, which cannot be used: {_first_line(error)}") from error
+            raise ConfigError(f"state.snapshot.dir {url!r} cannot be used: {_first_line(error)}") from error
 
     def describe(self) -> str:
         return self._url

@@ -122,21 +122,21 @@ class TaskSnapshot:
             form = fields.get("version"), fields.get("layout")
             if form != (VERSION, LAYOUT) and None not in form:
                 raise SnapshotError(
-                    f"it is of version {form[0]} with layout {form[1]}, and this release reads version {VERSION} with"
+                    f"it has version {form[0]} with layout {form[1]}, but this release reads version {VERSION} with"
                     f" layout {LAYOUT}"
                 )
             if written != sum_of(fields):
-                raise SnapshotError("its manifest is damaged: its sum is another one")
+                raise SnapshotError("its manifest is damaged: its checksum is wrong")
             stores = {name: StoreState.of(store) for name, store in fields.pop("stores").items()}
             files = [TableFile(**file) for file in fields.pop("files")]
             found = TaskSnapshot(stores=stores, files=files, **fields)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"its manifest is damaged: {type(error).__name__}: {error}") from error
         if not found._has_numbers():
-            raise SnapshotError("its manifest is damaged: a number is not one")
+            raise SnapshotError("its manifest is damaged: a number is not a number")
         for file in files:
             if not _FILE.fullmatch(file.name) or not _DIGEST.fullmatch(file.digest):
-                raise SnapshotError("its manifest is damaged: it names files that are none of a snapshot")
+                raise SnapshotError("its manifest is damaged: it lists files that do not belong to a snapshot")
         return found
 
     def _has_numbers(self) -> bool:
@@ -167,7 +167,7 @@ class TaskSnapshot:
             return f"it is of task {self.task} of application {self.application_id!r}"
         common = [(name, store, lacking[name]) for name, store in self.stores.items() if name in lacking]
         if not common:
-            return f"it has none of the stores of the task; its own are {', '.join(sorted(self.stores)) or 'none'}"
+            return f"it has no store of the task; its stores are {', '.join(sorted(self.stores)) or 'none'}"
         for name, store, wanted in common:
             if why := _obstacle(name, store, wanted, now_ms - self.complete_ms(name, not_after_ms)):
                 return why
@@ -176,21 +176,24 @@ class TaskSnapshot:
 
 def _obstacle(name: str, store: StoreState, wanted: Lacking, age_ms: int) -> str | None:
     if store.topic != wanted.topic:
-        return f"its store {name!r} has the changelog {store.topic}, and now it is {wanted.topic}"
+        return f"its store {name!r} has changelog {store.topic}, but the changelog is now {wanted.topic}"
     if wanted.topic_id is None:
-        return f"the cluster gives changelog {wanted.topic} no id, so that it may be another topic of the same name"
+        return (
+            f"the cluster does not report an id of changelog {wanted.topic}, so it may be another topic of the same"
+            " name"
+        )
     if store.topic_id != wanted.topic_id:
         return (
             f"changelog {wanted.topic} is another topic: its id is {wanted.topic_id}, the snapshot's {store.topic_id};"
-            " it was deleted and made again, or the snapshot is of another cluster"
+            " it was deleted and made again, or the snapshot is from another cluster"
         )
     if sorted(store.families) != sorted(wanted.families):
         return f"store {name!r} is of another kind now"
     following = 0 if store.offset is None else store.offset + 1
     if wanted.is_source and following > wanted.end:
         return (
-            f"store {name!r} holds its source topic {wanted.topic} up to offset {store.offset}, and the committed"
-            f" offset is {wanted.end}: the records from there on are processed again, and the store would show later"
+            f"store {name!r} holds its source topic {wanted.topic} up to offset {store.offset}, but the committed"
+            f" offset is {wanted.end}: records are processed again from there, and the store would already have later"
             " ones"
         )
     if not (wanted.beginning <= following or store.offset is None) or following > wanted.end:
@@ -203,13 +206,13 @@ def _obstacle(name: str, store: StoreState, wanted: Lacking, age_ms: int) -> str
         return None
     if age_ms < -(1 - KEPT_SHARE) * kept_ms:
         return (
-            f"its age is not known: store {name!r} was complete {-age_ms} ms after the time of this machine, so one of"
-            " both clocks is off, and keys that were deleted since might come back"
+            f"its age is unknown: store {name!r} was complete {-age_ms} ms after the time of this machine, so one of"
+            " the two clocks is wrong, and deleted keys might come back"
         )
     if age_ms > KEPT_SHARE * kept_ms:
         return (
-            f"it is too old: changelog {wanted.topic} keeps deletions for {kept_ms} ms (delete.retention.ms), and keys"
-            f" that were deleted since might come back; store {name!r} was complete {age_ms} ms ago"
+            f"it is too old: changelog {wanted.topic} keeps deletions for {kept_ms} ms (delete.retention.ms), so"
+            f" deleted keys might come back; store {name!r} was complete {age_ms} ms ago"
         )
     return None
 

@@ -220,8 +220,8 @@ class SnapshotReading:
             raise SnapshotError(f"its file {name} is missing") from error
         if (size, digest.hexdigest()) != (file.size, file.digest):
             raise SnapshotError(
-                f"its file {name} is damaged: it has {size} bytes and the sum {digest.hexdigest()[:16]}, and"
-                f" {file.size} bytes with the sum {file.digest[:16]} were written"
+                f"its file {name} is damaged: it has {size} bytes and checksum {digest.hexdigest()[:16]}, but"
+                f" {file.size} bytes with checksum {file.digest[:16]} were written"
             )
 
     def refuse(self, name: str, why: str) -> None:

@@ -92,7 +92,7 @@ class StoreSnapshot:
         try:
             if (found["version"], found["layout"]) != (VERSION, LAYOUT):
                 raise SnapshotError(
-                    f"it is of version {found['version']} with layout {found['layout']}, and this release reads version"
+                    f"it has version {found['version']} with layout {found['layout']}, but this release reads version"
                     f" {VERSION} with layout {LAYOUT}"
                 )
             files = {family: TableFile(**one) for family, one in found.pop("files").items()}
@@ -102,7 +102,7 @@ class StoreSnapshot:
             if not all(type(one) is int for one in numbers):
                 raise SnapshotError(f"{path / MANIFEST} is damaged: a number is missing")
             if not all(_FILE_NAME.fullmatch(one.name) for one in files.values()):
-                raise SnapshotError(f"{path / MANIFEST} is damaged: it names files that are none of a snapshot")
+                raise SnapshotError(f"{path / MANIFEST} is damaged: it lists files that do not belong to a snapshot")
         except (KeyError, TypeError, AttributeError) as error:
             raise SnapshotError(f"{path / MANIFEST} is damaged: {type(error).__name__}: {error}") from error
         return made
@@ -120,22 +120,22 @@ class StoreSnapshot:
         if (self.store, self.topic, self.partition) != (store, *place):
             return f"it is of store {self.store!r} and {self.topic}-{self.partition}"
         if topic_id is None:
-            return "the cluster gives the changelog no id, so that it may be another topic of the same name"
+            return "the cluster does not report an id of the changelog, so it may be another topic of the same name"
         if self.topic_id != topic_id:
             return f"the changelog was deleted and made again: its id is {topic_id}, the snapshot's {self.topic_id}"
         if not ends[0] <= self.offset + 1 <= ends[1]:
             return f"its offset {self.offset} is outside of the changelog, which has {ends[0]} to {ends[1] - 1}"
         if unknown := sorted(self.files.keys() - set(families)):
-            return f"the store is of another kind now: it has no {unknown[0]!r}"
+            return f"the store now has another kind, without {unknown[0]!r}"
         if self.made_ms > now_ms + CLOCKS_MS:
             return (
-                f"its age is not known: it was made {self.made_ms - now_ms} ms after the time of this machine, so one"
-                " of both clocks is off"
+                f"its age is unknown: it was written {self.made_ms - now_ms} ms after the time of this machine, so one"
+                " of the two clocks is wrong"
             )
         if now_ms > self.made_ms + self.delete_retention_ms - CLOCKS_MS:
             return (
                 f"it is too old: the changelog keeps deletions for {self.delete_retention_ms} ms (delete.retention.ms),"
-                " and keys that were deleted since might come back"
+                " so deleted keys might come back"
             )
         return None
 
@@ -195,8 +195,8 @@ class SnapshotCopy:
         self.close()
         if (done, digest) != (file.size, file.digest):
             raise SnapshotError(
-                f"{self._source / file.name} is damaged: it has {done} bytes and the sum {digest[:16]}, and"
-                f" {file.size} bytes with the sum {file.digest[:16]} were written"
+                f"{self._source / file.name} is damaged: it has {done} bytes and checksum {digest[:16]}, but"
+                f" {file.size} bytes with checksum {file.digest[:16]} were written"
             )
         self.copied[family] = self._target / file.name
         del self._left[0]

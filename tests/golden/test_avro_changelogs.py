@@ -75,7 +75,7 @@ def test_keys_with_a_schema_of_their_own_are_refused(
         kafka.start(lambda _: topology("avro_totals", TOPICS), settings(registry, tmp_path, "exactly_once_v2"))
     said = str(refused.value)
     assert "has rows that the serdes of this version cannot read or find" in said
-    assert "is written with other bytes today than this row has" in said
+    assert "is now written with other bytes than this row has" in said
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])

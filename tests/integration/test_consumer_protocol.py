@@ -79,8 +79,8 @@ UPDATE_FEATURES = Api(
     needs="3.3",
 )
 WAITS_FOR_CLASSIC = (
-    "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
-    " be; this worker joins when they have left"
+    "waiting: the application has members with group.protocol=classic, and a member of the consumer protocol cannot"
+    " join them; this worker joins when they have left"
 )
 WAITS_FOR_MEMBER = (
     "the group waits for this member, which has not heard of it: an answer of the coordinator was lost; it joins again"

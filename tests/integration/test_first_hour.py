@@ -167,12 +167,12 @@ def test_two_applications_with_one_id(cluster: Cluster, two: tuple[Path, Path]) 
     with Running(first, cluster) as one:
         one.until("RUNNING")
         with Running(second, cluster) as other:
-            other.until("waiting: the application runs another topology already")
+            other.until("waiting: the application already runs another topology")
             first_state, waiting, *others = other.interrupted()
             assert first_state == FAILED_START[0]
             assert re.sub(r"-topology-[0-9a-f]{8}", "", waiting) == (
-                "warning streams.thread: waiting: the application runs another topology already; this worker joins when"
-                " its workers have left. If it is another application, give this one an application.id of its own"
+                "warning streams.thread: waiting: the application already runs another topology; this worker joins"
+                " when its workers have left. If it is another application, give this one its own application.id"
                 f" [members={cluster.name}-UUID-0-StreamThread-1-consumer]"
             )
             assert others == [

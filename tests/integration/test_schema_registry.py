@@ -85,7 +85,7 @@ def test_the_check_foretells_what_a_registry_refuses(
             wanted.bind(topic, is_key=False).serialize({"customer": "ann", "cents": 1})
     assert findings("FORWARD_TRANSITIVE") == ["is compatible with version 2", ""]
     assert findings("FULL") == ["is compatible with version 2", ""]
-    complaint = "against version 1: older records cannot be read: field 'cents' is new and has no default"
+    complaint = "against version 1: older records cannot be read: field 'cents' is new and does not have a default"
     assert findings("FULL_TRANSITIVE") == [f"is not FULL_TRANSITIVE {complaint}", ""]
 
 

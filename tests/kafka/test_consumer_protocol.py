@@ -392,7 +392,7 @@ def test_a_thread_waits_for_classic_members_but_not_for_its_own(
     own.poll(0)
     other.poll(0)
     assert enter(clients, "one").waits
-    assert caplog.messages[0].startswith("waiting: the application has members with group.protocol=classic, with which")
+    assert caplog.messages[0].startswith("waiting: the application has members with group.protocol=classic, and")
     clients.leave_group({}, "g", "two")
     assert not enter(clients, "one").waits
     assert clients.admin({}).group_members("g") == []

@@ -87,9 +87,13 @@ def test_what_is_called_compatible_is_read_and_nothing_else_is(number: int) -> N
 @pytest.mark.parametrize(
     ("former", "now", "wrong"),
     [
-        (CENTS, record(part("cents", "int"), part("zone", "string")), ["field 'zone' is new and has no default"]),
+        (
+            CENTS,
+            record(part("cents", "int"), part("zone", "string")),
+            ["field 'zone' is new and does not have a default"],
+        ),
         (CENTS, record(part("cents", "string")), ["field 'cents' was int and is string"]),
-        (COLOURS, FEWER, ["the value could be blue, which is gone, and has no default"]),
+        (COLOURS, FEWER, ["the value could be blue, which was removed, and does not have a default"]),
         (FOUR, EIGHT, ["the value had 4 bytes and has 8"]),
         (TREE, record(part("v", "string"), part("next", ["null", "R"])), ["field 'v' was int and is string"]),
         (["null", "int"], "int", ["the value was null and is int"]),
@@ -165,7 +169,7 @@ def test_versions_of_a_model_follow_each_other(tmp_path: Path) -> None:
         run(cluster, state, summing(WithDefault, WithDefault(0)), "WithDefault(cents=6, zones=[])")
         app = cluster.app(summing(WithoutDefault, WithoutDefault(0, "")), {"state.dir": str(state)})
         cluster.until_state(app, ClientState.ERROR)
-        assert "value: field 'zone' is new and has no default" in str(app.failure)
+        assert "value: field 'zone' is new and does not have a default" in str(app.failure)
         app.close(10)
 
         def migrate(old: Any) -> Any:

@@ -86,8 +86,8 @@ def test_schemas_are_held_to_the_level_asked_for(cli: ClusterCommands, url: str,
     assert found == status
     if status:
         assert lines[0].endswith(
-            f"orders-value: avro Order is not {level.upper()} against version 1: older records cannot be read:"
-            " field 'cents' is new and has no default"
+            f"orders-value: avro Order is not {level.upper()} against version 1: older records cannot be read: field"
+            " 'cents' is new and does not have a default"
         )
 
 
@@ -196,7 +196,9 @@ def test_what_is_written_with_the_latest_version_has_to_be_there_and_readable(cl
     assert status == 1
     assert lines[0] == "ok    orders-key: avro Key writes with version 1, the latest"
     assert lines[1].startswith("fail  counts-key: the latest version of subject counts-key: the registry")
-    assert lines[2].endswith("does not read what it writes with version 1: field 'number' is new and has no default")
+    assert lines[2].endswith(
+        "does not read what it writes with version 1: field 'number' is new and does not have a default"
+    )
 
 
 def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:

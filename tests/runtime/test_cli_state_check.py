@@ -72,7 +72,7 @@ def check(state: Path, app: str, capsys: pytest.CaptureFixture[str]) -> tuple[in
     [
         ("", {}, 0, "ok    0_0 sums: the same format"),
         ("    zone: str = 'all'", {}, 0, "ok    0_0 sums: another format of its value, which can be read"),
-        ("    zone: str", {}, 1, "fail  0_0 sums: value: field 'zone' is new and has no default"),
+        ("    zone: str", {}, 1, "fail  0_0 sums: value: field 'zone' is new and does not have a default"),
         ("    zone: str", {"more": ", migrate=lambda old: old"}, 0, "which can be read"),
         ("", {"key": '"bytes"'}, 1, "key: they are written as string, and read as bytes"),
         ("", {"value": '"json"'}, 0, "another format of its value, which can be read"),
@@ -101,7 +101,7 @@ def test_rows_of_a_version_before_the_last_one(
     status, out = check(state, wanted, capsys)
     assert status == 1
     assert "fail  0_0 sums: the value under the key 'k' cannot be read" in out
-    assert "(field 'zone' is new and has no default)" in out
+    assert "(field 'zone' is new and does not have a default)" in out
     run(cluster, state, version(tmp_path, "    zone: str = 'all'"), "cents=6 zone='all'")
     assert check(state, wanted, capsys) == (
         0, "ok    0_0 sums: values of earlier versions may exist; all 2 rows can be read\n"

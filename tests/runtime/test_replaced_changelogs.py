@@ -135,7 +135,11 @@ def test_a_worker_without_the_store_is_rejected(guarantee: str, kit: Cluster) ->
         kit.until(lambda failed=failed: failed.state is ClientState.ERROR)
         assert isinstance(failed.failure, StateError)
         text = str(failed.failure)
-        for part in (f"changelog '{CHANGELOG}-0' was deleted and made again", "'counts'", "does not have all of it"):
+        for part in (
+            f"changelog '{CHANGELOG}-0' was deleted and made again",
+            "'counts'",
+            "does not have the whole store",
+        ):
             assert part in text
         assert failed.close(60)
 

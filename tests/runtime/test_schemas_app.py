@@ -300,7 +300,7 @@ def test_what_waits_without_a_partner_is_compared(cluster: Cluster, tmp_path: Pa
     wait_until("it is committed", lambda: cluster.committed() == 1)
     assert app.close(10)
     said = refused(cluster, state, joining(WithoutDefault))
-    assert "zone' is new and has no default" in said
+    assert "zone' is new and does not have a default" in said
     app = cluster.app(joining(WithDefault), {"state.dir": str(state)})
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send('{"cents":2}', timestamp=1000)

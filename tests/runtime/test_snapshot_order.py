@@ -310,7 +310,7 @@ def test_snapshots_of_other_topics_stay_for_a_day_by_the_clock_of_the_place(plac
 
 def test_a_snapshot_of_another_form_is_said_to_be_one(place: Place) -> None:
     text = newer_release(place)
-    with pytest.raises(Exception, match="it is of version 2 with layout 1, and this release reads version 1"):
+    with pytest.raises(Exception, match="it has version 2 with layout 1, but this release reads version 1"):
         TaskSnapshot.parse(text)
     good = TaskSnapshot.parse((place.folder / place.names()[0]).read_bytes())
     assert TaskSnapshot.parse(replace(good, made_ms=10**20).to_json()).made_ms == 10**20

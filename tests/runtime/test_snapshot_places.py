@@ -189,7 +189,7 @@ def test_a_place_that_does_not_answer_is_waited_for_for_a_minute(place: Place) -
         place.cluster.until_out("a=1", "a=2", "a=3")
     finally:
         silent.over.set()
-    assert "nothing of it came for 60 s" in place.said(REFUSED)[0]
+    assert "no data arrived for 60 s" in place.said(REFUSED)[0]
     assert not place.said(TAKEN)
     assert app.close(30)
     assert not list(place.cluster.directory.glob("**/snapshot-*"))

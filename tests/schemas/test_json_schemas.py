@@ -180,10 +180,10 @@ def test_most_of_what_is_read_is_called_compatible() -> None:
 @pytest.mark.parametrize(
     ("former", "now", "wrong"),
     [
-        (Order, OrderNew, ["field 'zone' is new and has no default"]),
+        (Order, OrderNew, ["field 'zone' is new and does not have a default"]),
         (Order, OrderText, ["field 'cents' was integer and is string"]),
         (OrderMore, Order, ["field 'cents' was number and is integer"]),
-        (Order, OrderStrict, ["field 'at' is gone, and other fields are forbidden"]),
+        (Order, OrderStrict, ["field 'at' was removed, and other fields are forbidden"]),
         (
             OrderStrict,
             OrderSmall,
@@ -195,7 +195,7 @@ def test_most_of_what_is_read_is_called_compatible() -> None:
         ),
         (OrderOptional, Order, ["field 'item' was null and is string", "field 'cents' was null and is integer"]),
         (Tree, TreeOfText, ["field 'value' was integer and is string"]),
-        (Colour, Fewer, ['the value could be "blue", which is gone']),
+        (Colour, Fewer, ['the value could be "blue", which was removed']),
         (str, Colour, ['the value was string and is one of ["red", "blue"]']),
         (list[str], list[int], ["field '*' was string and is integer"]),
         (str, datetime.date, ['the value has format "date", and had null']),

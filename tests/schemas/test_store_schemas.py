@@ -100,7 +100,7 @@ def test_a_key_that_is_written_with_other_bytes_is_not_found() -> None:
     reading = RowReading(iter([StoredRow(b"A", None), StoredRow(b"b", None)]), UPPER, Serdes.LONG)
     assert reading.read(10)
     assert reading.problem is not None
-    assert reading.problem.startswith("the key 'b' is written with other bytes today than this row has")
+    assert reading.problem.startswith("the key 'b' is now written with other bytes than this row has")
     others = RowReading(iter([StoredRow(b"b", None)]), UPPER, Serdes.LONG, foreign_keys=True)
     assert others.read(10)
     assert others.problem is None

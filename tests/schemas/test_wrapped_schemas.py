@@ -69,7 +69,7 @@ def test_what_is_wrapped_is_compared(wrap: Callable[[Serde[Any]], Serde[Any]]) -
     fit, problems = fit_of(order, without)
     assert fit is INCOMPATIBLE
     assert len(problems) == 1
-    assert "field 'zone' is new and has no default" in problems[0]
+    assert "field 'zone' is new and does not have a default" in problems[0]
     assert fit_of(order, wrap(Serdes.STRING))[0] is INCOMPATIBLE
     assert fit_of(wrap(Serdes.STRING), wrap(Serdes.STRING))[0] is SAME
 

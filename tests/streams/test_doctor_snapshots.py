@@ -116,7 +116,7 @@ def test_snapshots_of_the_future_and_of_other_versions_are_named(tmp_path: Path)
     put(tmp_path, snapshot(age_ms=-HOUR_MS))
     put(tmp_path, snapshot("0_1"), text=b'{"version": 9, "layout": "1"}')
     lines = found(Objects(tmp_path))
-    assert "cannot be used: it is of version 9 with layout 1, and this release reads version 1" in lines[1]
+    assert "cannot be used: it has version 9 with layout 1, but this release reads version 1" in lines[1]
     assert (
         lines[-1]
         == "warn the snapshot of task 0_0 is from the future: the clock of its worker, or of this machine, is wrong"

@@ -233,7 +233,7 @@ def test_a_string_is_a_str() -> None:
 
 
 def test_a_list_needs_the_serde_of_its_items() -> None:
-    with pytest.raises(TypeError, match=r"takes, for its items, a serde, .*; got <class 'str'>; give \"string\""):
+    with pytest.raises(TypeError, match=r"needs, for its items, a serde, .*; got <class 'str'>; give \"string\""):
         list_serde(str)
 
 

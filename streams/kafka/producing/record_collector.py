@@ -227,7 +227,7 @@ class Patience:
         self._stopped_at = now if self._stopped_at is None else self._stopped_at
         if now - self._stopped_at > STOPPING_S:
             raise RetryableError(
-                f"records were not delivered within {STOPPING_S:.0f} s of the stop: is the broker reachable?"
+                f"records were not delivered within {STOPPING_S:.0f} s of the stop: check that the broker is reachable"
             )
 
 

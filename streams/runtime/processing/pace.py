@@ -64,8 +64,8 @@ class SlowCall(NamedTuple):
     def too_slow(self, name: str, limit_s: float, what_happens: str) -> ProcessingError:
         """Returns the error to fail with when the call took longer than a setting allows."""
         return ProcessingError(
-            f"{self} in user code, longer than {name} ({limit_s * 1000:.0f}): {what_happens}, so that it would never be"
-            f" committed. Make it quicker, or raise {name}",
+            f"{self} in user code, longer than {name} ({limit_s * 1000:.0f}): {what_happens}, so it would never be"
+            f" committed. Make it faster, or raise {name}",
             **self.place,
         )
 

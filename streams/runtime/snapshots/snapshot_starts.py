@@ -220,7 +220,7 @@ class SnapshotStarts:
                 self._end(copying)
         elif now - copying.moved_at >= STUCK_S and not progress.is_complete:
             self._remove(copying)
-            copying.reading.refuse("", f"nothing of it came for {STUCK_S:g} s")
+            copying.reading.refuse("", f"no data arrived for {STUCK_S:g} s")
             self._end(copying)
         elif now >= copying.next_line:
             copying.next_line = now + PROGRESS_INTERVAL_S

@@ -41,10 +41,10 @@ def handover_is_open(task: TaskId | None, application: str, name: str, at: Topic
         return _refusal(
             BootstrapIncompleteError,
             task,
-            f"application {application!r} is to be a {name}, which was begun and is not complete: changelogs may lack"
-            " rows",
+            f"application {application!r} is the target of a {name} that was started but is not complete: its"
+            " changelogs may lack rows",
             f"Run `streams state clone APP --as {application}` again until it reports success, then start the workers;"
-            " to give it up, reset the application by `streams reset`",
+            " to abandon it, reset the application by `streams reset`",
             at,
             offset,
         )
@@ -53,19 +53,19 @@ def handover_is_open(task: TaskId | None, application: str, name: str, at: Topic
         return _refusal(
             BootstrapIncompleteError,
             task,
-            f"the {name} to application {application!r} was begun and is not complete: changelogs may lack rows",
-            f"Run `streams shadow NEW --against APP --id {shadow} --promote` again until it reports success, then start"
-            " the workers of the new version; to give it up, reset the application by `streams reset`",
+            f"the {name} to application {application!r} was started but is not complete: its changelogs may lack rows",
+            f"Run `streams shadow NEW --against APP --id {shadow} --promote` again until it reports success, then"
+            " start the workers of the new version; to abandon it, reset the application by `streams reset`",
             at,
             offset,
         )
     return _refusal(
         BootstrapIncompleteError,
         task,
-        f"the handover {name!r} of a backfill to application {application!r} was begun and is not complete: changelogs"
-        " may lack rows",
-        "Run the bootstrap again until it reports success, then start the workers; to give it up, reset the application"
-        " by `streams reset`",
+        f"the handover {name!r} of a backfill to application {application!r} was started but is not complete: its"
+        " changelogs may lack rows",
+        "Run the bootstrap again until it reports success, then start the workers; to abandon it, reset the"
+        " application by `streams reset`",
         at,
         offset,
     )
@@ -76,13 +76,12 @@ def topic_was_replaced(task: TaskId, at: TopicPartition, offset: int, former: st
     return _refusal(
         StateError,
         task,
-        f"topic {at.topic!r} was deleted and made again: its id is {now}, and the committed offset {offset} of"
-        f" partition {at.partition} is of the former topic, {former}, so that it means other records now. Nothing of"
-        " the new topic was read",
-        "Stop every worker and say where to read it from:"
-        f" `streams reset APP --offsets-only --input-topics {at.topic} --to-earliest`, or --to-latest. Stores keep what"
-        " was made of the former records: reset the application (`streams reset APP`: internal topics, committed"
-        " offsets, local state) if they must not",
+        f"topic {at.topic!r} was deleted and made again: its id is {now}, but the committed offset {offset} of"
+        f" partition {at.partition} belongs to the former topic, {former}, so it refers to other records now. No"
+        " record of the new topic was read",
+        "Stop every worker and set the offset to read from: `streams reset APP --offsets-only --input-topics"
+        f" {at.topic} --to-earliest`, or --to-latest. Stores still contain results of the former records; to remove"
+        " these too, reset the application (`streams reset APP`: internal topics, committed offsets, local state)",
         at,
         offset,
     )
@@ -91,9 +90,9 @@ def topic_was_replaced(task: TaskId, at: TopicPartition, offset: int, former: st
 def input_was_replaced(topic: str, former: str, now: str) -> StateError:
     """Returns the error where a topic was deleted and made again while a task read it."""
     return StateError(
-        f"topic {topic!r} was deleted and made again while this worker read it: its id was {former} and is {now}."
-        " Nothing that was read since the last commit is committed. A worker that starts now refuses, and says how to"
-        " go on",
+        f"topic {topic!r} was deleted and made again while this worker read it: its id was {former} and is {now}. No"
+        " record that was read since the last commit is committed. Start a worker to get the instructions for"
+        " continuing",
         topic=topic,
     )
 
@@ -105,9 +104,9 @@ def offset_is_gone(task: TaskId, at: TopicPartition, position: int, state_dir: P
         task,
         f"its stores have consumed {str(at)!r} up to offset {position}, but the group has no committed"
         " offset for it: it expired or was deleted",
-        "To go on from there set the group's offset: `streams reset APP --offsets-only --from-file FILE`, with the line"
-        f" {at.topic},{at.partition},{position} in FILE. Or remove the task's directory {state_dir} and the changelogs"
-        " to start with empty stores",
+        "To continue from there, set the group's offset: `streams reset APP --offsets-only --from-file FILE`, with"
+        f" the line {at.topic},{at.partition},{position} in FILE. Or remove the task's directory {state_dir} and the"
+        " changelogs to start with empty stores",
         at,
         position,
     )
@@ -118,7 +117,7 @@ def no_reset_policy(task: TaskId, partitions: Iterable[TopicPartition]) -> Strea
     return _refusal(
         StreamsError,
         task,
-        f"no committed offset for {', '.join(map(str, partitions))} and the offset reset policy is 'none'",
+        f"no committed offset for {', '.join(map(str, partitions))} , and the offset reset policy is 'none'",
         "Commit offsets for the group, or choose earliest, latest or a duration",
     )
 
@@ -146,12 +145,12 @@ def store_was_renamed(
     return _refusal(
         BootstrapIncompleteError,
         task,
-        f"the handover {handover!r} to application {application!r} has filled {lost} changelog(s) of task {task}"
-        f" that this topology does not have (its stores there: {known}): a store was renamed or removed since. A"
-        f" renamed one would begin empty, though the handover has processed the records of {at} before its offset",
+        f"the handover {handover!r} to application {application!r} has filled {lost} changelog(s) of task {task} that"
+        f" this topology does not have (its stores there: {known}): a store was renamed or removed since. A renamed"
+        f" store would start empty, although the handover has processed the records of {at} before its offset",
         "Start the topology that was handed over, or run the backfill of this one, and the bootstrap with"
-        " overwrite=True; a clone has the stores of the application that it was made of."
-        f" To go on without these tables on purpose, {_as_they_are(inputs)}",
+        " overwrite=True; a clone has the stores of the cloned application. To continue without these tables on"
+        f" purpose, {_as_they_are(inputs)}",
         at,
     )
 
@@ -163,11 +162,10 @@ def changelog_was_emptied(
     return _refusal(
         BootstrapIncompleteError,
         task,
-        f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task} say that it has had records:"
-        " the topic was deleted, or a handover was not completed. The stores would lack everything before these"
-        " offsets",
+        f"changelog {str(changelog)!r} is empty, but by the committed offsets of task {task} it has had records: the"
+        " topic was deleted, or a handover was not completed. The stores would lack everything before these offsets",
         f"Run the bootstrap again, or reset application {application!r} (`streams reset APP`: internal topics,"
-        " committed offsets, local state) to process its input again. To go on with empty stores on purpose,"
+        " committed offsets, local state) to process its input again. To continue with empty stores on purpose,"
         f" {_as_they_are(inputs)}",
         changelog,
     )
@@ -190,11 +188,11 @@ def changelog_was_replaced(
     return _refusal(
         StateError,
         task,
-        f"changelog {str(changelog)!r} {lost} since the last commit, so it lacks what store {store!r} had,"
-        f" and {why}. The store would begin with less than the committed offsets stand for",
-        "Start the worker that has run the task last, with its state directory: it writes the store into the new"
-        f" changelog. Or reset application {application!r} (`streams reset APP`: internal topics, committed offsets,"
-        f" local state) to process its input again. To go on with what the new changelog has, {_as_they_are(inputs)}",
+        f"changelog {str(changelog)!r} {lost} since the last commit, so it lacks rows of store {store!r}, and {why}."
+        " The store would start with fewer rows than the committed offsets cover",
+        "Start the worker that ran the task last, with its state directory: it writes the store to the new changelog."
+        f" Or reset application {application!r} (`streams reset APP`: internal topics, committed offsets, local state)"
+        f" to process its input again. To continue with the rows of the new changelog, {_as_they_are(inputs)}",
         changelog,
     )
 
@@ -231,11 +229,10 @@ def own_records_were_deleted(task: TaskId, at: TopicPartition, offset: int, begi
     return _refusal(
         StreamsError,
         task,
-        f"{_outside(at, offset, beginning, end)}: records that the application wrote there for itself were deleted"
-        " before they were processed, or their topic was made again",
-        "To go on without them, stop the application and set the group's offset of this partition:"
-        f" `streams reset APP --offsets-only --from-file FILE`, with the line {at.topic},{at.partition},{beginning} in"
-        " FILE",
+        f"{_outside(at, offset, beginning, end)}: records of this internal topic were deleted before they were"
+        " processed, or the topic was made again",
+        "To continue without them, stop the application and set the group's offset of this partition: `streams reset"
+        f" APP --offsets-only --from-file FILE`, with the line {at.topic},{at.partition},{beginning} in FILE",
         at,
         offset,
     )
@@ -248,20 +245,15 @@ def records_were_replaced(task: TaskId, at: TopicPartition, offset: int, first: 
     :param is_own: whether the records are the application's own, of a repartition topic; otherwise the user wants none
         to be chosen.
     """
-    why = (
-        "records that the application wrote there for itself may be gone that were not processed"
-        if is_own
-        else "the offset reset policy is 'none'"
-    )
+    why = "unprocessed records of this internal topic may be lost" if is_own else "the offset reset policy is 'none'"
     return _refusal(
         StreamsError,
         task,
-        f"the log of {str(at)!r} was truncated at offset {first} and may have grown again (a leader was elected without"
-        f" the records from there on), so the records before offset {offset} are not those that were processed, and"
+        f"the log of {str(at)!r} was truncated at offset {first} and may have grown again (a leader was elected"
+        f" without the records from there on), so the records before offset {offset} are not the processed ones, and"
         f" {why}",
-        "To read on from the first record that is another one, stop the application and set the group's offset:"
-        " `streams reset APP --offsets-only --from-file FILE`, with the line"
-        f" {at.topic},{at.partition},{first} in FILE",
+        "To continue from the first record that differs, stop the application and set the group's offset: `streams"
+        f" reset APP --offsets-only --from-file FILE`, with the line {at.topic},{at.partition},{first} in FILE",
         at,
         offset,
     )
@@ -281,7 +273,7 @@ def records_were_deleted(task: TaskId, at: TopicPartition, offset: int, beginnin
 
 
 def _outside(at: TopicPartition, offset: int, beginning: int, end: int) -> str:
-    return f"offset {offset} of {at} is outside of its log, which goes from {beginning} to {end}"
+    return f"offset {offset} of {at} is outside of its log, which has offsets {beginning} to {end}"
 
 
 # ------------------------------------------------------------------ schemas
@@ -297,8 +289,8 @@ def rows_of_another_form(task: TaskId, store: str, wrong: Mapping[str, Collectio
         StateError,
         task,
         f"store {store!r} has rows that the serdes of this version cannot read or find ({found}). Nothing was changed",
-        "Give new fields a default, convert old values with Materialized(migrate=...), or let the store be filled again"
-        " under another name; `streams state check` says it before a deploy",
+        "Give new fields a default, convert old values with Materialized(migrate=...), or rename the store, which"
+        " fills it again; `streams state check` reports this before a deployment",
     )
 
 
@@ -311,8 +303,8 @@ def records_of_another_form(task: TaskId, at: TopicPartition, offset: int, wrong
     return _refusal(
         StateError,
         task,
-        f"repartition topic {at} has records from offset {offset} on that another version of the application has"
-        f" written and this one cannot read ({'; '.join(wrong)})",
+        f"repartition topic {at} has records from offset {offset} that another version of the application has written"
+        f" and this version cannot read ({'; '.join(wrong)})",
         "Run the former version until it has processed them (lag 0 in `streams groups`), or give new fields a default;"
         " with state.on.schema.change=warn the deserialization.exception.handler decides",
         at,

@@ -110,7 +110,7 @@ class TopicIdentity:
         for name, one in sorted(lost.items(), key=itemgetter(0)):
             raise TransactionAborted(
                 f"changelog {str(name)!r} has lost records that this worker wrote: a leader was elected without them."
-                f" It ends at offset {one.end}, and ended at {one.expected} after the last commit",
+                f" It ends at offset {one.end}, but ended at {one.expected} after the last commit",
                 **name._asdict(),
             )
         if now == known:

@@ -88,12 +88,12 @@ class WriteBack:
         progress = task.stores.progress
         if not progress.is_complete_at(store, committed):
             return (
-                "this worker does not have all of it: its disk is another one, or was not written by the last commit"
+                "this worker does not have the whole store: it has another disk, or the last commit did not write it"
                 if progress.engine_of(store).persistent
                 else "the store is in memory"
             )
         if not self._enabled:
-            return "it is not written back, since state.on.changelog.loss is 'fail'"
+            return "it is not written back because state.on.changelog.loss is 'fail'"
         if changelog_records_of(task.plan.topology.stores[store], progress.engine_of(store)) is None:
             return "stores of its kind cannot be written back"
         return None
@@ -177,7 +177,7 @@ class WriteBack:
             # In this order: that leader has what is written, also where another one is elected at once.
             states = self._admin.topic_states([changelog.topic])
             if self._admin.log_ends([changelog])[changelog] < logged.end:
-                text = f"changelog {str(changelog)!r} has lost records while a store was written into it"
+                text = f"changelog {str(changelog)!r} has lost records while a store was written to it"
                 raise RetryableError(text, **place)
             end = logged.end  # and not that of the log, which may lose records at any moment
         epochs = states[changelog.topic].leader_epochs if changelog.topic in states else {}

@@ -21,7 +21,7 @@ class TaskTimeoutError(StreamsError):
     @classmethod
     def after(cls, error: StreamsError, timeout_s: float) -> TaskTimeoutError:
         """Returns the error to raise after the last one, with the place of that."""
-        text = f"no progress for {timeout_s:g} s (task.timeout.ms), the last error was: {error.message}"
+        text = f"no progress for {timeout_s:g} s (task.timeout.ms); the last error was: {error.message}"
         return cls(text, **error.place())
 
 

@@ -359,7 +359,7 @@ class TaskStores:
             if not drained:
                 return
         raise InternalError(
-            f"caches were not empty after {DRAIN_ROUNDS_MAX} rounds: does a table feed itself without end?",
+            f"caches were not empty after {DRAIN_ROUNDS_MAX} rounds: check whether a table feeds itself endlessly",
             task=str(self._environment.task_id),
         )
 

@@ -31,10 +31,10 @@ class CallTimeout:
         """
         open_s, limit_s = committer.open_s(), pace.transaction_timeout_s
         if open_s is not None and limit_s is not None and open_s >= limit_s:
-            name, consequence = TRANSACTION, "the broker rolls back its transaction"
-            happened = f"the transaction was rolled back, since it was open for {open_s:.1f} s"
+            name, consequence = TRANSACTION, "the broker aborts its transaction"
+            happened = f"the transaction was aborted because it was open for {open_s:.1f} s"
         elif pace.poll_is_late:
-            name, limit_s, consequence = POLL, pace.poll_interval_s, "the group gives its task to another member"
+            name, limit_s, consequence = POLL, pace.poll_interval_s, "the group assigns its task to another member"
             happened = "the member was removed from its group"
         else:
             return None

@@ -27,8 +27,8 @@ def partition_count_changed(topic: str, before: int, now: int, why: str = "") ->
     """Returns the error for a source topic whose partition count does not fit the application any more."""
     return TopologyError(
         f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the tasks and"
-        " internal topics of the application do not fit it any more, and keys may have moved between partitions"
-        f"{why}. Nothing is lost. {RESET_HINT}",
+        f" internal topics of the application no longer fit it, and keys may have moved between partitions{why}. No"
+        f" records are lost. {RESET_HINT}",
         topic=topic,
     )
 

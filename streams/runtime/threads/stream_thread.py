@@ -203,7 +203,9 @@ class StreamThread:
         :raises StreamsError: if the request cannot be sent.
         """
         if self._resources is None:
-            raise StreamsError("the members of the application cannot be asked to shut down: the thread has not begun")
+            raise StreamsError(
+                "the shutdown request cannot be sent to the members of the application: the thread has not started"
+            )
         self._resources.membership.request_shutdown(reason)
 
     # ------------------------------------------------------------------ from resources to resources

@@ -73,12 +73,12 @@ OTHER_TOPOLOGY_WAIT_S = 0.25
 """Records wait meanwhile, once the last member of the other topology has left."""
 REFRESH_PAUSE_S = 1.0
 _OTHER_TOPOLOGY = (
-    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
-    " another application, give this one an application.id of its own"
+    "waiting: the application already runs another topology; this worker joins when its workers have left. If it is"
+    " another application, give this one its own application.id"
 )
 _CLASSIC = (
-    "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
-    " be; this worker joins when they have left"
+    "waiting: the application has members with group.protocol=classic, and a member of the consumer protocol cannot"
+    " join them; this worker joins when they have left"
 )
 
 

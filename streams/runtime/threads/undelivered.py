@@ -209,8 +209,8 @@ class LostOffsets:
             raise records_were_replaced(task.id, partition, offset, first, is_own=is_own)
         if self._is_changelog(task, partition):
             raise TransactionAborted(
-                f"the log of {str(partition)!r} was truncated at offset {first}, and a table has rows of the records"
-                " that are gone",
+                f"the log of {str(partition)!r} was truncated at offset {first}, and a table has rows of the lost"
+                " records",
                 **partition._asdict(),
             )
         note_lost(task, partition, max(0, offset - first))

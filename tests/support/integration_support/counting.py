@@ -12,8 +12,8 @@ PARTITIONS = 4
 TASKS = 2 * PARTITIONS
 WORDS = 3_000
 WAITS = (
-    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
-    " another application, give this one an application.id of its own"
+    "waiting: the application already runs another topology; this worker joins when its workers have left. If it is"
+    " another application, give this one its own application.id"
 )
 """What a worker says that stays outside of its group."""
 

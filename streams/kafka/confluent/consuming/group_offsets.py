@@ -166,8 +166,8 @@ class GroupOffsets:
         except CallTimedOutError:
             self._give_up()
             raise ClientUnusable(
-                f"the coordinator of group {self._settings.get('group.id')!r} did not answer within {limit_s:.0f} s;"
-                " a new client finds out what is committed"
+                f"the coordinator of group {self._settings.get('group.id')!r} did not respond within {limit_s:.0f} s;"
+                " a new client reads what is committed"
             ) from None
         except PartlyCommitted:
             raise
