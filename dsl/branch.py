@@ -97,7 +97,7 @@ class BranchedKStream(Generic[K, V, S]):
 
     def _add(self, branched: Branched[Any] | None, number: int) -> str:
         if self._finished:
-            raise TopologyError(f"the split {self._place.name!r} is finished; add branches before its default branch")
+            raise TopologyError(f"the split {self._place.name!r} is complete: add branches before its default branch")
         given = chosen(branched, Branched).name
         return f"{self._place.name}{number if given is None else given}"
 

@@ -83,7 +83,9 @@ class StreamsBuilder:
         if schema_registry is not None:
             as_default = attribute_of(schema_registry, "as_default")
             if not callable(as_default):
-                raise TopologyError(f"StreamsBuilder takes a SchemaRegistry, got {repr_of(schema_registry)}")
+                raise TopologyError(
+                    f"schema_registry of StreamsBuilder must be a SchemaRegistry, got {repr_of(schema_registry)}"
+                )
             key, value = as_default(key), as_default(value)
         self._serdes = DefaultSerdes(key=key, value=value)
 

@@ -55,7 +55,7 @@ class ChangeSerde(WrappingSerde[Change]):
 
 def _no_serde(anything: Any) -> Any:
     raise ValueError(
-        "the values of the grouped table have no serde: give Grouped(value_serde=...), or set default.value.serde"
+        "the values of the grouped table do not have a serde: give Grouped(value_serde=...), or set default.value.serde"
     )
 
 
@@ -64,7 +64,7 @@ def _writer(serialize: Callable[[Any], bytes]) -> Callable[[Change], bytes]:
         new, old = change[0], change[1]
         if old is None:
             if new is None:
-                raise ValueError("a change without a new and an old value cannot be written")
+                raise ValueError("a change must have a new or an old value")
             return serialize(new) + _NEW
         if new is None:
             return serialize(old) + _OLD

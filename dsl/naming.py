@@ -24,7 +24,7 @@ def validate_name(name: Any) -> str:
         characters, or with a character other than ASCII letters, digits, ``.``, ``_`` and ``-``.
     """
     if not isinstance(name, str) or not name:
-        raise TopologyError(f"a name must be text that is not empty, got {repr_of(name)}")
+        raise TopologyError(f"a name must be a string that is not empty, got {repr_of(name)}")
     why = illegal_in_name(name)
     if why is not None:
         raise TopologyError(f"the name {repr_of(name)} {why}")

@@ -62,7 +62,7 @@ def with_serdes(given: Any, kind: type[S], call: str, key_serde: Any, value_serd
     for name in beside:
         if getattr(how, name) is not None:
             raise TopologyError(
-                f"{call} has two values for {name}, one in {kind.__name__}(...) and one beside it: leave one out"
+                f"{call} has two values for {name}, one in {kind.__name__}(...) and one as an argument: remove one"
             )
     return replace(how, **beside) if beside else how  # type: ignore[type-var]
 
@@ -100,7 +100,9 @@ def check_store_options(options: StoreOptions, store: str | None) -> None:
             f"store_type must be the name of an engine or a DslStoreSuppliers, got {repr_of(choice)}", store=store
         )
     if options.topic_config and not options.logging:
-        raise TopologyError("topic_config is for the changelog, which logging=False turns off", store=store)
+        raise TopologyError(
+            "topic_config is for the changelog, but logging=False turns it off: remove one of the two", store=store
+        )
 
 
 def _check(name: str | None) -> None:
@@ -281,9 +283,7 @@ class Repartitioned(Generic[K, V]):
         check_fields(self, type(self).__name__)
         number: object = self.number_of_partitions
         if number is not None and (type(number) is not int or number < 1):
-            raise TopologyError(
-                f"a topic has at least one partition, not {repr_of(number)}: give an integer as number_of_partitions="
-            )
+            raise TopologyError(f"number_of_partitions must be an integer of at least 1, got {repr_of(number)}")
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:
@@ -349,19 +349,15 @@ class Materialized(Generic[K, V]):
         if self.supplier is not None:
             object.__setattr__(self, "supplier", as_supplier(self.supplier))
         if self.supplier is not None and self.name is not None:
-            raise TopologyError(
-                f"a store is called as its supplier says, {self.supplier.name!r}; leave out the name {self.name!r}"
-            )
+            raise TopologyError(f"the supplier names the store {self.supplier.name!r}: remove the name {self.name!r}")
         if self.supplier is not None and self.store_type is not None:
-            raise TopologyError(
-                "a supplier chooses the engine by itself; leave out store_type", store=self.supplier.name
-            )
+            raise TopologyError("a supplier chooses the engine itself: remove store_type", store=self.supplier.name)
         check_store_options(self, self.store_name)
         if self.migrate is not None:
             check_function(self.migrate, "migrate", "Materialized", ("plain",))
         if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
             raise TopologyError(
-                f"time_to_live takes a TimeToLive(duration, by), got {repr_of(self.time_to_live)}",
+                f"time_to_live must be a TimeToLive(duration, by), got {repr_of(self.time_to_live)}",
                 store=self.store_name,
             )
         if self.retention is not None and to_ms(self.retention, "retention") < 0:
@@ -385,7 +381,7 @@ class Materialized(Generic[K, V]):
         """
         if store is None:
             raise TopologyError(
-                "Materialized.as_ takes the name of a store, a supplier or a DslStoreSuppliers, got None"
+                "Materialized.as_ needs the name of a store, a supplier or a DslStoreSuppliers, got None"
             )
         if isinstance(store, str):
             return Materialized(name=store)
@@ -419,7 +415,7 @@ class Branched(Generic[S]):
         _check(self.name)
         check_fields(self, type(self).__name__)
         if self.function is not None and self.consumer is not None:
-            raise TopologyError("a branch takes either a function or a consumer, not both")
+            raise TopologyError("a branch accepts either a function or a consumer, not both")
         for name, given in (("function", self.function), ("consumer", self.consumer)):
             if given is not None:
                 check_function(given, name, "Branched", ("stream",))

@@ -46,18 +46,16 @@ class Printed(Generic[K, V]):
         check_fields(self, type(self).__name__)
         label: object = self.label
         if label is not None and not isinstance(label, str):
-            raise TopologyError(f"the label of printed records is text, got {repr_of(label)}")
+            raise TopologyError(f"the label of printed records must be a string, got {repr_of(label)}")
         if self.mapper is not None:
             check_function(self.mapper, "mapper", type(self).__name__, ("key", "value"), returns=True)
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
-            raise TopologyError(f"records are printed to the path of a file, got {repr_of(given)}")
+            raise TopologyError(f"the file for printed records must be a path, got {repr_of(given)}")
         if self.path is not None:  # a task opens it later, perhaps when the working directory is another one
             object.__setattr__(self, "path", Path(self.path).absolute())
         if self.path is not None and not Path(self.path).parent.is_dir():
-            raise TopologyError(
-                f"records cannot be printed to the file {str(self.path)!r}: its directory must be there"
-            )
+            raise TopologyError(f"records cannot be printed to file {str(self.path)!r}: create its directory")
 
     @classmethod
     def to_sys_out(cls) -> Printed[Any, Any]:
@@ -81,5 +79,5 @@ class Printed(Generic[K, V]):
         :raises TopologyError: if there is no such path, or its directory is not there.
         """
         if path is None:
-            raise TopologyError("records are printed to the path of a file, got None; see Printed.to_sys_out")
+            raise TopologyError("the file for printed records must be a path, got None; see Printed.to_sys_out")
         return Printed(path=path)

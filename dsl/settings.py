@@ -63,7 +63,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
     if config is None:
         return BuildSettings()
     if not isinstance(config, Mapping) and not callable(attribute_of(config, "dotted")):
-        raise ConfigError(f"a topology is built with a StreamsConfig or a dict of settings, got {repr_of(config)}")
+        raise ConfigError(f"config must be a StreamsConfig or a dict of settings, got {repr_of(config)}")
     values = checked_settings(config) if isinstance(config, Mapping) else config.dotted()
     optimizations = _optimizations(values.get("topology.optimization"))
     return BuildSettings(
@@ -89,7 +89,7 @@ def _optimizations(value: Any) -> frozenset[str]:
         return OPTIMIZATIONS
     if unknown := names - OPTIMIZATIONS:
         raise ConfigError(
-            f"topology.optimization is 'none', 'all', or some of {', '.join(sorted(OPTIMIZATIONS))}; not"
+            f"topology.optimization must be 'none', 'all', or some of {', '.join(sorted(OPTIMIZATIONS))}; got"
             f" {', '.join(map(repr, sorted(unknown)))}"
         )
     return names
@@ -124,8 +124,8 @@ def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:
     made = found() if isinstance(found, type) else found
     if not is_of(made, DslStoreSuppliers):
         raise ConfigError(
-            f"dsl.store.suppliers.class needs key_value_store, window_store and session_store, which {repr_of(found)}"
-            " lacks; to give it by name, build the topology with a StreamsConfig"
+            "dsl.store.suppliers.class must have key_value_store, window_store and session_store, got"
+            f" {repr_of(found)}; to give it by name, build the topology with a StreamsConfig"
         )
     return cast("DslStoreSuppliers", made)
 

@@ -237,7 +237,7 @@ class KStream(ShownChain, Generic[K, V]):
         """
         if not isinstance(other, KStream):
             raise TopologyError(
-                f"a stream is merged with another stream, not with {repr_of(other)}; see KTable.to_stream"
+                f"a stream can be merged with another stream only, got {repr_of(other)}; see KTable.to_stream"
             )
         return KStream(stream_nodes.merge(self._place, other._place, name))
 
@@ -691,7 +691,7 @@ class KStream(ShownChain, Generic[K, V]):
     def _join(self, other: Any, kind: JoinKind, given: JoinArguments) -> KStream[Any, Any]:
         if kind.takes_mapped_key and not isinstance(other, GlobalKTable):
             raise TopologyError(
-                f"a joiner takes a mapped key in joins with a global table only, not with {repr_of(other)}"
+                f"a joiner receives a mapped key in joins with a global table only, got {repr_of(other)}"
             )
         match other:
             case KStream():
@@ -702,7 +702,7 @@ class KStream(ShownChain, Generic[K, V]):
                 return KStream(stream_global.join(self._place, other.planned, kind, given))
             case _:
                 wanted = "a stream" if kind.keeps_right else "a stream, a table or a global table"
-                raise TopologyError(f"a stream is joined with {wanted}, not with {repr_of(other)}")
+                raise TopologyError(f"a stream can be joined with {wanted} only, got {repr_of(other)}")
 
     # ------------------------------------------------------------------ tables and groups
 
@@ -790,7 +790,7 @@ class KTable(ShownChain, Generic[K, V]):
     @staticmethod
     def _place_of(other: object, call: str) -> PlanPlace:
         if not isinstance(other, KTable):
-            raise TopologyError(f"{call} of a table takes another table, got {repr_of(other)}")
+            raise TopologyError(f"{call} of a table needs another table, got {repr_of(other)}")
         return other._place
 
     @property
@@ -1233,7 +1233,8 @@ class CogroupedKStream(ShownChain, Generic[K, V]):
         """
         if not isinstance(grouped, KGroupedStream):
             raise TopologyError(
-                f"a grouped stream is cogrouped with another one, not with {repr_of(grouped)}; see group_by_key"
+                f"a grouped stream can be cogrouped with another grouped stream only, got {repr_of(grouped)}; see"
+                " group_by_key"
             )
         return CogroupedKStream(cogroup_nodes.cogroup(self._cogrouping, grouped.grouping, aggregator))
 

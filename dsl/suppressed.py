@@ -16,9 +16,7 @@ from processor_api.user_code.given_values import texts_by_name
 
 def _limit(number: int, what: str) -> int:
     if type(number) is not int or number < 0:
-        raise TopologyError(
-            f"{what} of a suppression's buffer cannot be {repr_of(number)}: give a number that is not negative"
-        )
+        raise TopologyError(f"{what} of a suppression's buffer must be a non-negative number, got {repr_of(number)}")
     return number
 
 
@@ -229,7 +227,7 @@ class Suppressed:
         """
         wait_ms = to_ms(time_to_wait, "time_to_wait")
         if wait_ms < 0:
-            raise TopologyError(f"time_to_wait cannot be negative, got {wait_ms} ms")
+            raise TopologyError(f"time_to_wait must not be negative, got {wait_ms} ms")
         return Suppressed(buffer=_config(buffer), wait_ms=wait_ms)
 
     @staticmethod
@@ -268,6 +266,6 @@ class Suppressed:
 def _config(buffer: BufferConfig) -> BufferConfig:
     if not isinstance(buffer, (EagerBufferConfig, StrictBufferConfig)):
         raise TopologyError(
-            "a suppression takes BufferConfig.max_records(...), max_bytes(...) or unbounded(), got " + repr_of(buffer)
+            "a suppression needs BufferConfig.max_records(...), max_bytes(...) or unbounded(), got " + repr_of(buffer)
         )
     return buffer

@@ -43,8 +43,8 @@ def _check(known: StreamSource, node: StreamSource) -> None:
     if set(known.topics) != set(node.topics):
         both = sorted(set(known.topics) & set(node.topics))
         raise TopologyError(
-            f"two streams both read {', '.join(both)}, but one reads {sorted(known.topics)}{at(known.made_at)} and"
-            f" the other {sorted(node.topics)}; let both read the same topics",
+            f"two streams both read {', '.join(both)}, but one reads {sorted(known.topics)}{at(known.made_at)} and the"
+            f" other {sorted(node.topics)}; both must read the same topics",
             node=node.name,
             made_at=text_of(node.made_at),
         )

@@ -75,8 +75,8 @@ def _read_versioned(plan: Plan) -> frozenset[int]:
         if isinstance(node, TableStep) and node.buffer is not None:
             if reads:
                 raise TopologyError(
-                    f"{node.name!r} suppresses a versioned table, whose updates may come out of order: only tables that"
-                    " are not versioned can be suppressed",
+                    f"{node.name!r} suppresses a versioned table, but its updates may be out of order: only"
+                    " unversioned tables can be suppressed",
                     node=node.name,
                     made_at=text_of(node.made_at),
                 )
@@ -148,7 +148,7 @@ class _Asking:
             if force:
                 self.materialized.add(number)
             return force
-        raise InternalError(f"{node.name} was asked for old values but is no table", node=node.name)
+        raise InternalError(f"{node.name} must be a table to send old values", node=node.name)
 
 
 def table_view(plan: Plan, metadata: TableMetadata, number: int, *, before: Container[str] = ()) -> TableView:
@@ -158,7 +158,7 @@ def table_view(plan: Plan, metadata: TableMetadata, number: int, *, before: Cont
     """
     node = plan.nodes[number]
     if not isinstance(node, TableSourceNode | TableStep):
-        raise InternalError(f"values are looked up in {node.name}, which is no table", node=node.name)
+        raise InternalError(f"values are read from {node.name}, which is not a table", node=node.name)
     if number in metadata.materialized and node.store is not None:
         return _seen_before(TableStoreView(node.store.name), node.store.name, before)
     above = [table_view(plan, metadata, _table_of(plan, parent), before=before) for parent in node.parents]

@@ -40,7 +40,7 @@ class JoinWindows:
         for name in ("before_ms", "after_ms", "grace_ms"):
             found = to_ms(getattr(self, name), name)
             if abs(found) > MAX_TIME:
-                raise TopologyError(f"{name} of JoinWindows must fit into 64 bits, at most {MAX_TIME}, got {found}")
+                raise TopologyError(f"{name} of JoinWindows must be at most {MAX_TIME}, got {found}")
             object.__setattr__(self, name, found)
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(

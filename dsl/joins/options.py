@@ -119,7 +119,7 @@ class StreamJoined(Generic[K, V1, V2]):
         this, other = self.this_store_supplier, self.other_store_supplier
         if this is not None and other is not None and this.name == other.name:
             raise TopologyError(
-                f"both suppliers of a join make a store named {this.name!r}; give each side a name of its own",
+                f"both suppliers of a join make a store named {this.name!r}: give each side its own name",
                 store=this.name,
             )
         check_store_options(self, self.store_name)
@@ -167,4 +167,4 @@ class JoinArguments:
         for one in fields(self):
             if one.name not in ("joiner", *allowed) and getattr(self, one.name) is not None:
                 known = ", ".join(allowed)
-                raise TopologyError(f"a join with {what} takes {known}; {one.name} is for joins with something else")
+                raise TopologyError(f"a join with {what} has the options {known}; {one.name} is for other joins")

@@ -132,7 +132,7 @@ class SideValueSerde(Serde[Any]):
 
 def _no_serde(anything: Any) -> Any:
     raise ValueError(
-        "the streams of the join have no serdes: give stream(..., value_serde=...) or"
+        "the streams of the join do not have serdes: give stream(..., value_serde=...) or"
         " StreamJoined(value_serde=..., other_value_serde=...), or set default.value.serde"
     )
 
@@ -261,13 +261,13 @@ def check_supplier(supplier: StoreSupplier, windows: JoinWindows) -> None:
         raise TopologyError(f"store {name!r} of a join must be a window store, not a {supplier.kind} store", store=name)
     if not given.get("retain_duplicates"):
         raise TopologyError(
-            f"store {name!r} of a join must keep duplicates, since each record counts: give its supplier"
+            f"store {name!r} of a join must keep duplicates because each record counts: give its supplier"
             " retain_duplicates=True",
             store=name,
         )
     if (given["window_size_ms"], given["retention_ms"]) != (windows.size_ms, windows.retention_ms):
         raise TopologyError(
-            f"store {name!r} has windows of {given['window_size_ms']} ms, kept for {given['retention_ms']} ms; the join"
-            f" needs {windows.size_ms} ms, kept for {windows.retention_ms} ms",
+            f"store {name!r} has windows of {given['window_size_ms']} ms with a retention of {given['retention_ms']}"
+            f" ms, but the join needs {windows.size_ms} ms with a retention of {windows.retention_ms} ms",
             store=name,
         )

@@ -20,8 +20,8 @@ def join(stream: PlanPlace, table: GlobalTable, kind: JoinKind, given: JoinArgum
     stream.same_builder(table)
     if given.key_selector is None:
         raise TopologyError(
-            f"a join with the global table {table.name!r} needs key_selector, which says where to look: for the"
-            " record's own key, key_selector=lambda key, value: key"
+            f"a join with the global table {table.name!r} needs key_selector, which returns the key of the row: for the"
+            " record's own key, use key_selector=lambda key, value: key"
         )
     name = stream.plan_builder.names.choose(name_of(given.name), "KSTREAM-LEFTJOIN-")  # inner or not, as in Java
     operator = (StreamGlobalMappedJoin if kind.takes_mapped_key else StreamGlobalJoin)(

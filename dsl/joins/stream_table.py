@@ -57,14 +57,15 @@ def _buffer(stream: PlanPlace, table: PlanPlace, how: Joined[Any, Any, Any], nod
     its = f"{table.name!r}{at(table.plan_builder.node(table.node).made_at)}"
     if history_ms is None:
         raise TopologyError(
-            f"a join with a grace period reads the table as it was, which {its} does not remember: give it"
-            " Materialized(supplier=Stores.persistent_versioned_key_value_store(...)), or leave out grace= of Joined",
+            f"a join with a grace period reads earlier versions of the table, but {its} does not keep them: give it"
+            " Materialized(supplier=Stores.persistent_versioned_key_value_store(...)), or remove grace= of Joined",
             node=node,
         )
     if history_ms < grace_ms:
         raise TopologyError(
-            f"a join with a grace period of {grace_ms} ms needs a table that remembers as much; the history retention"
-            f" of {its} is {history_ms} ms: give its store history_retention=, or the Joined a shorter grace=",
+            f"a join with a grace period of {grace_ms} ms needs a table that keeps its versions as long, but the"
+            f" history retention of {its} is {history_ms} ms: give its store a longer history_retention=, or Joined a"
+            " shorter grace=",
             node=node,
         )
     return GraceBuffer(

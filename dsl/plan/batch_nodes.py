@@ -18,12 +18,14 @@ from processor_api.user_code.durations import Duration, to_ms
 
 def _limits(node: str, max_records: Any, max_wait: Duration | None) -> BatchLimits:
     if type(max_records) is not int or max_records < 1:
-        what = f"max_records of node {node!r} is a number of records, at least 1, not {repr_of(max_records)}"
+        what = f"max_records of node {node!r} must be at least 1, got {repr_of(max_records)}"
         raise TopologyError(what, node=node)
     wait_ms = None if max_wait is None else to_ms(max_wait, f"max_wait of node {node!r}")
     if wait_ms is not None and wait_ms < 1:
-        what = f"max_wait of node {node!r} is at least 1 ms, not {repr_of(max_wait)}: leave it out"
-        raise TopologyError(f"{what}, so that records wait for nothing but those that came with them", node=node)
+        what = f"max_wait of node {node!r} must be at least 1 ms, got {repr_of(max_wait)}: remove it"
+        raise TopologyError(
+            f"{what}, so a batch has the records that arrive together and waits for no others", node=node
+        )
     return BatchLimits(max_records=max_records, max_wait_ms=wait_ms)
 
 

@@ -106,5 +106,5 @@ class PlanPlace:
         if other.plan_builder is not self.plan_builder:
             mine, its = (at(one.plan_builder.node(one.node).made_at) for one in (self, other))
             raise TopologyError(
-                f"{self.name!r}{mine} and {other.name!r}{its} come from different builders; use one StreamsBuilder"
+                f"{self.name!r}{mine} and {other.name!r}{its} come from different builders: use one StreamsBuilder"
             )

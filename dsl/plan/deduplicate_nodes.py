@@ -100,8 +100,8 @@ def _store(place: PlanPlace, node: str, materialized: MaterializedLike) -> Mater
     ):
         if value is not None:
             raise TopologyError(
-                f"node {node!r} keeps records in a window store of its own: leave out {what}; name, key_serde,"
-                " store_type, logging and topic_config may be given",
+                f"node {node!r} keeps records in its own window store: remove {what}; it accepts name, key_serde,"
+                " store_type, logging and topic_config",
                 node=node,
             )
     return materialize(given, place.plan_builder, DEDUPLICATE, key_serde=place.key_serde, value_serde=Serdes.BYTES)

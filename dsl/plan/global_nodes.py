@@ -107,7 +107,7 @@ def add_global_store(
 
 def _one_topic(topic: Any) -> str:
     if not isinstance(topic, str) or not topic:
-        raise TopologyError(f"a global store reads one topic, got {repr_of(topic)}")
+        raise TopologyError(f"a global store must read exactly one topic, got {repr_of(topic)}")
     check_topic_name(topic, "a global store")
     return topic
 

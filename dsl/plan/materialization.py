@@ -55,7 +55,8 @@ def chosen_supplier(
         ) from error
     if supplier.name != store:
         raise TopologyError(
-            f"{call} of {repr_of(suppliers)} was asked for store {repr_of(store)} and gave {repr_of(supplier.name)}",
+            f"{call} of {repr_of(suppliers)} must return a supplier of store {repr_of(store)}, but returned one of"
+            f" {repr_of(supplier.name)}",
             store=store,
         )
     return supplier
@@ -168,8 +169,8 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
         make = Stores.timestamped_key_value_store_with_headers_builder
     if "retention_ms" in supplier.parameters:
         raise TopologyError(
-            f"store {store.name!r} is a {supplier.kind} store, and the table it is for has no windows: take a supplier"
-            " of a key-value store, or group by windows first",
+            f"store {store.name!r} is a {supplier.kind} store, but its table is not windowed: use a supplier of a"
+            " key-value store, or group by windows first",
             store=store.name,
         )
     if make is not None:

@@ -54,7 +54,7 @@ def stream(plan_builder: PlanBuilder, topics: Any, how: Consumed[Any, Any]) -> P
     pattern = topics if isinstance(topics, re.Pattern) else None
     if pattern is not None and isinstance(pattern.pattern, bytes):
         raise TopologyError(
-            f"a stream reads the topics that a pattern of text matches, not one of bytes: {repr_of(pattern)}"
+            f"the pattern of a stream must be a pattern of strings, not of bytes, got {repr_of(pattern)}"
         )
     names = () if pattern is not None else _topic_names(topics)
     name = plan_builder.names.choose(how.name, SOURCE)
@@ -74,7 +74,7 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
         topics = sorted(topics, key=plain_str)  # else the order of the topics would be another in each process
     given = (topics,) if isinstance(topics, str) else _all(topics)
     if not given or not all(isinstance(name, str) and exact_text(name) for name in given):
-        raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {repr_of(topics)}")
+        raise TopologyError(f"a stream must read one or more topics, or a compiled pattern, got {repr_of(topics)}")
     given = tuple(map(exact_text, given))
     for topic in given:
         check_topic_name(topic, "a stream")
@@ -189,8 +189,8 @@ def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
     for store in stores:
         if not isinstance(store, str):
             raise TopologyError(
-                f"processor {name!r} is connected to stores by their names, got {type(store).__name__}: add it to"
-                " the builder, and give its name here",
+                f"processor {name!r} must be connected to stores by their names, got {type(store).__name__}: add the"
+                " store to the builder, and give its name here",
                 node=name,
             )
 
@@ -206,7 +206,9 @@ def to(
     :raises TopologyError: if it is neither the name of a topic nor a function.
     """
     if not (topic != "" if isinstance(topic, str) else callable(topic)):
-        raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {repr_of(topic)}")
+        raise TopologyError(
+            f"the topic of a stream must be a name, or a function that returns one, got {repr_of(topic)}"
+        )
     if isinstance(topic, str):
         check_topic_name(topic, "a stream")
     else:
@@ -308,8 +310,8 @@ def to_table(place: PlanPlace, ttl: Duration | None, materialized: MaterializedL
 def _expiring(node: str, ttl: Duration, materialized: Materialized[Any, Any]) -> Materialized[Any, Any]:
     if materialized.time_to_live is not None:
         raise TopologyError(
-            f"table {node!r} is given two times to live, ttl={repr_of(ttl)} and {repr_of(materialized.time_to_live)}"
-            " in its Materialized: leave out one of them",
+            f"table {node!r} has two times to live, ttl={repr_of(ttl)} and {repr_of(materialized.time_to_live)} in its"
+            " Materialized: remove one of them",
             node=node,
         )
     return replace(materialized, time_to_live=TimeToLive(ttl))

@@ -20,7 +20,7 @@ def suppress(place: PlanPlace, suppressed: Suppressed) -> PlanPlace:
     """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
-            f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {repr_of(suppressed)}"
+            f"suppress needs Suppressed.until_time_limit(...) or until_window_closes(...), got {repr_of(suppressed)}"
         )
     plan_builder, config = place.plan_builder, suppressed.buffer
     name = suppressed.name
@@ -68,8 +68,8 @@ def _grace(plan_builder: PlanBuilder, number: int, node: str) -> tuple[int, bool
         return above.grace_ms, isinstance(above.operator, SessionAggregate)
     if not isinstance(above, TableStep):
         raise TopologyError(
-            f"{node!r} waits until windows close, and {above.name!r} above it has none: use until_time_limit, or"
-            " suppress a windowed aggregation",
+            f"{node!r} waits until windows close, but {above.name!r} before it does not have windows: use"
+            " until_time_limit, or suppress a windowed aggregation",
             node=node,
         )
     return max(_grace(plan_builder, parent, node) for parent in above.parents)

@@ -42,7 +42,7 @@ def table(plan_builder: PlanBuilder, topic: str, how: Consumed[Any, Any], materi
     """
     found: object = topic
     if not isinstance(found, str) or not found:
-        raise TopologyError(f"a table reads one topic, got {repr_of(found)}")
+        raise TopologyError(f"a table must read exactly one topic, got {repr_of(found)}")
     check_topic_name(topic, "a table")
     given = as_materialized(materialized)
     value_serde = migrating(how.value_serde or given.value_serde, given.migrate)
@@ -148,8 +148,8 @@ def transform_values(
 def _check_transformers(supplier: Any, name: str) -> None:
     if isinstance(supplier, ValueTransformerWithKey) or not callable(supplier):
         raise TopologyError(
-            f"{name!r} needs a supplier: a class or function that makes a new ValueTransformerWithKey at each call, not"
-            f" {repr_of(supplier)}",
+            f"{name!r} needs a supplier, a class or function that makes a new ValueTransformerWithKey at each call,"
+            f" got {repr_of(supplier)}",
             node=name,
         )
     check_function(supplier, "supplier", name, (), returns=True, node=name)
@@ -161,13 +161,13 @@ def _check_transformers(supplier: Any, name: str) -> None:
         raise TopologyError(f"the supplier of {name!r} failed: {kind_and_text(error)}", node=name) from error
     if not isinstance(first, ValueTransformerWithKey):
         raise TopologyError(
-            f"the supplier of {name!r} made {repr_of(first)}, which is no ValueTransformerWithKey", node=name
+            f"the supplier of {name!r} made {repr_of(first)}, which is not a ValueTransformerWithKey", node=name
         )
     for method in ("init", "transform", "close"):
         check_method(first, method, name, node=name)
     if first is second:
         raise TopologyError(
-            f"the supplier of {name!r} returned the same object twice; it must make a new one at each call, since"
+            f"the supplier of {name!r} returned the same object twice; it must make a new one at each call because"
             " every task has its own",
             node=name,
         )

@@ -32,8 +32,8 @@ def _counted(results: Any, records: int, node: str, function: Any) -> list[Any]:
     found = list(results)
     if len(found) != records:
         raise ValueError(
-            f"node {node!r} got {len(found)} results for a batch of {records} records from"
-            f" {named_function(function)}: return one for each"
+            f"{named_function(function)} of node {node!r} must return one result for each of the {records} records of a"
+            f" batch, got {len(found)}"
         )
     return found
 
@@ -152,7 +152,7 @@ def _of_outcome(error: Exception, outcome: Any) -> Exception:
     if isinstance(outcome, Exception):
         return outcome
     wrong = TypeError(
-        f"process_batch returns for each record a list of Records, or an exception, not {repr_of(outcome)}"
+        f"process_batch must return a list of Records or an exception for each record, got {repr_of(outcome)}"
     )
     wrong.__cause__ = error
     return wrong
@@ -163,7 +163,7 @@ def _prepared(context: OperatorContext, supplier: BatchProcessorSupplier) -> Cal
     node = context.node
     processor = _called(supplier, "made", node)
     if not isinstance(processor, BatchProcessor):
-        what = f"the supplier of node {node!r} made {repr_of(processor)}, which is no BatchProcessor"
+        what = f"the supplier of node {node!r} made {repr_of(processor)}, which is not a BatchProcessor"
         raise ProcessingError(what, node=node)
     check_function(processor.process_batch, "process_batch", f"the processor of node {node!r}", node=node)
     inside = context.through(_refuse).processing_context()
@@ -173,9 +173,7 @@ def _prepared(context: OperatorContext, supplier: BatchProcessorSupplier) -> Cal
 
 
 def _refuse(*_: Any) -> None:
-    raise TopologyError(
-        "a BatchProcessor does not forward by its context: process_batch returns the records to send on"
-    )
+    raise TopologyError("a BatchProcessor cannot forward by its context: return the records from process_batch")
 
 
 def _called(call: Callable[[], Any], what: str, node: str) -> Any:

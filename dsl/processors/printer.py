@@ -29,7 +29,9 @@ def _write_line(line: str) -> None:
     """
     output: Any = sys.stdout
     if output is None:
-        raise OSError("the standard output is closed: print to a file, or start the application with an output")
+        raise OSError(
+            "the standard output is closed: print to a file, or start the application with an open standard output"
+        )
     try:
         output.write(line)
         output.flush()  # else a line waits in this process when its record is committed
@@ -65,8 +67,8 @@ class Print(Operator):
             file = Path(self.path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the task
         except OSError as error:
             raise ConfigError(
-                f"node {context.node!r} cannot print to the file {str(self.path)!r}: {error.strerror}; its directory"
-                " must be there, and the application must be allowed to write there"
+                f"node {context.node!r} cannot print to file {str(self.path)!r}: {error.strerror}; its directory must"
+                " exist, and the application must be allowed to write there"
             ) from error
         context.on_close(file.close)
         return file.write

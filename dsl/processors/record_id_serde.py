@@ -73,7 +73,7 @@ def _id_of_json(given: Any) -> Any:
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the stream has no key serde: give stream(..., key_serde=...), or set default.key.serde")
+    raise ValueError("the stream does not have a key serde: give stream(..., key_serde=...), or set default.key.serde")
 
 
 def _write_id(given: Any) -> bytes:
@@ -87,7 +87,7 @@ def _write_id(given: Any) -> bytes:
     # By their exact types: a truth value is an int, and would be equal to 0 or 1 when it is read again.
     if type(given) is int:
         return NUMBER + str(given).encode()
-    raise TypeError(f"the id of a record is a str, bytes or int, or a tuple of these, not {repr_of(given)}")
+    raise TypeError(f"the id of a record must be a str, bytes or int, or a tuple of these, got {repr_of(given)}")
 
 
 def _read_id(data: bytes) -> Any:

@@ -115,7 +115,8 @@ class Suppress(TableOperator):
     def _overflow(self, node: str, buffer: Any) -> StateError:
         return StateError(
             f"the buffer of node {node!r} is full: {buffer.num_records} of {_shown(self.record_limit)} records,"
-            f" {buffer.buffer_size} of {_shown(self.byte_limit)} bytes. Give it more, or let it emit early",
+            f" {buffer.buffer_size} of {_shown(self.byte_limit)} bytes. Make the buffer larger, or allow it to emit"
+            " early",
             node=node,
             store=buffer.name,
         )

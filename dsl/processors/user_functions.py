@@ -18,14 +18,14 @@ class NoPairError(TypeError):
     """Raised for a result that is not a pair of key and value, before it is known which function returned it."""
 
     def __init__(self, given: Any) -> None:
-        super().__init__("no pair (key, value)")
+        super().__init__("not a pair (key, value)")
         self.given = given
 
 
 def no_pair(function: Any, given: Any) -> TypeError:
     """Returns the error of a function that returned no key with its value."""
     found = repr_of(given)
-    return TypeError(f"{named_function(function)} returned {found}; it has to return a pair (key, value)")
+    return TypeError(f"{named_function(function)} must return a pair (key, value), but returned {found}")
 
 
 def no_iterable(function: Any, given: Any, of: str, error: Exception) -> Exception:
@@ -41,9 +41,9 @@ def no_iterable(function: Any, given: Any, of: str, error: Exception) -> Excepti
     if hasattr(given, "__iter__") and not text:
         return error
     found = repr_of(given)
-    hint = "; list(...) of a text gives its characters" if text else ""
+    hint = "; list(...) of a string returns its characters" if text else ""
     return TypeError(
-        f"{named_function(function)} returned {found}; it has to return an iterable of {of}, such as a list{hint}"
+        f"{named_function(function)} must return an iterable of {of}, such as a list, but returned {found}{hint}"
     )
 
 
@@ -92,8 +92,8 @@ def check_user_functions(operator: Any, node: str) -> None:
 
 def _with_key(arguments: tuple[str, ...], takes_key: bool) -> tuple[tuple[str, ...], str]:
     if takes_key:
-        return ("key", *arguments), "; the method without _with_key in its name leaves the key out"
-    return arguments, "; the method with _with_key at the end of its name gives the key too"
+        return ("key", *arguments), "; the method without _with_key in its name does not pass the key"
+    return arguments, "; the method with _with_key at the end of its name also passes the key"
 
 
 def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:

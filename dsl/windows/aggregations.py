@@ -51,8 +51,8 @@ def window(grouping: Grouping, windows: Any) -> WindowedGrouping:
     """
     if not isinstance(windows, AnyWindows):
         raise TopologyError(
-            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or Windows of your own,"
-            f" got {repr_of(windows)}"
+            "windowed_by needs TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or your own Windows, got"
+            f" {repr_of(windows)}"
         )
     if isinstance(windows, Windows):
         for what, value, least in (("size_ms", windows.size_ms, 1), ("grace_ms", windows.grace_ms, 0)):
@@ -71,13 +71,13 @@ def emit(windowed: WindowedGrouping, strategy: Any) -> WindowedGrouping:
     """
     if not isinstance(strategy, EmitStrategy):
         raise TopologyError(
-            "emit_strategy takes EmitStrategy.on_window_close() or EmitStrategy.on_window_update(), got"
+            "emit_strategy needs EmitStrategy.on_window_close() or EmitStrategy.on_window_update(), got"
             f" {repr_of(strategy)}"
         )
     final = strategy is EmitStrategy.ON_WINDOW_CLOSE
     if final and not isinstance(windowed.windows, TimeWindows | SlidingWindows | SessionWindows):
         raise TopologyError(
-            "results are sent on when windows close for TimeWindows, SlidingWindows and SessionWindows only, not for"
+            "results can be emitted on window close for TimeWindows, SlidingWindows and SessionWindows only, got"
             f" {type(windowed.windows).__name__}"
         )
     return replace(windowed, strategy=strategy)
@@ -226,15 +226,15 @@ def windowed_store(
     store = materialize(given, place.plan_builder, prefix, key_serde=place.key_serde, value_serde=value_serde)
     if store.time_to_live is not None:
         raise TopologyError(
-            f"store {store.name!r} is windowed: its rows expire by their windows, so give it retention= in its"
-            " Materialized, not a time to live",
+            f"store {store.name!r} is windowed, so its rows expire with their windows: give it retention= in its"
+            " Materialized instead of a time to live",
             store=store.name,
         )
     least = _retention(windows)
     if store.supplier is None and store.retention_ms is not None and store.retention_ms < least:
         raise TopologyError(
-            f"the retention of store {store.name!r} is {store.retention_ms} ms; its windows need at least {least} ms"
-            f" ({_RETENTION_RULE.get(type(windows), 'size and grace period')})",
+            f"the retention of store {store.name!r} is {store.retention_ms} ms, but its windows need at least {least}"
+            f" ms ({_RETENTION_RULE.get(type(windows), 'size and grace period')})",
             store=store.name,
         )
     final = windowed.strategy is EmitStrategy.ON_WINDOW_CLOSE

@@ -19,7 +19,7 @@ def _at_least(value: Duration, least: int, what: str) -> int:
     if found < least:
         raise TopologyError(f"{what} must be at least {least} ms, got {found} ms")
     if found > MAX_TIME:
-        raise TopologyError(f"{what} must be at most {MAX_TIME} ms, the largest number of 64 bits, got {found} ms")
+        raise TopologyError(f"{what} must be at most {MAX_TIME} ms, the largest 64-bit number, got {found} ms")
     return found
 
 
@@ -149,7 +149,8 @@ class TimeWindows(Windows):
         object.__setattr__(self, "advance_ms", to_ms(self.advance_ms, "the advance of windows") or self.size_ms)
         if not 0 < self.advance_ms <= self.size_ms:
             raise TopologyError(
-                f"windows advance by at least 1 ms and at most their size, {self.size_ms} ms; got {self.advance_ms} ms"
+                f"the advance of windows must be at least 1 ms and at most their size, {self.size_ms} ms, got"
+                f" {self.advance_ms} ms"
             )
 
     @classmethod

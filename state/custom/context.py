@@ -69,8 +69,8 @@ class StoreChanges:
             self._refuse()
         if type(key) is not bytes or (value is not None and type(value) is not bytes):
             raise StoreError(
-                f"store {self._store!r} logs the key {repr_of(key)} with the value {repr_of(value)}: a changelog takes"
-                " bytes, and None for a value that is deleted",
+                f"store {self._store!r} logs the key {repr_of(key)} with the value {repr_of(value)}: a changelog"
+                " accepts bytes, and None for a deleted value",
                 store=self._store,
             )
         self.dirty = True
@@ -79,11 +79,11 @@ class StoreChanges:
 
     def _refuse(self) -> None:
         if self.logged_for_it:
-            why = "it is a byte store, whose changes are logged for it"
+            why = "it is a byte store, so the library logs its changes"
         elif self.closed:
             why = "it is closed"
         else:
-            why = "it is being initialised or restored: what comes from the changelog does not go there again"
+            why = "it is being initialized or restored: rows from the changelog must not be logged again"
         raise StoreError(f"store {self._store!r} logs a change, but {why}", store=self._store)
 
 
@@ -106,7 +106,7 @@ class StoreContext:
     def register(self, restore: RestoreCallback) -> None:
         if not callable(restore):
             raise StoreError(
-                f"store {self._environment.store!r} registers {repr_of(restore)}, which cannot be called",
+                f"store {self._environment.store!r} must register a callable, got {repr_of(restore)}",
                 store=self._environment.store,
             )
         self.restore = restore

@@ -325,7 +325,7 @@ class CustomStoreEngine:
         restore = self.context.restore if self.store is not None else None
         if restore is None:
             raise StateError(
-                f"custom store {self.name!r} cannot be restored: it has called no context.register(...) in init",
+                f"custom store {self.name!r} cannot be restored: call context.register(...) in init",
                 store=self.name,
             )
         self._guarded("restored", lambda: restore(records))

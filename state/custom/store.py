@@ -52,7 +52,7 @@ class CustomPolicy(Policy):
 
     def store(self) -> Any:
         if self._ended:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+            raise StoreError(f"store {self.name!r} is closed: its task is no longer on this worker", store=self.name)
         return self._store
 
     @property
@@ -80,7 +80,9 @@ class CustomPolicy(Policy):
         try:
             return getattr(store, name)
         except AttributeError:
-            raise AttributeError(f"store {self.name!r} is a {type(store).__name__}, which has no {name!r}") from None
+            raise AttributeError(
+                f"store {self.name!r} is a {type(store).__name__}, which does not have {name!r}"
+            ) from None
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a call that marks the store as written first.
@@ -103,8 +105,8 @@ class CustomPolicy(Policy):
         :raises StoreError: always.
         """
         raise StoreError(
-            f"store {self.name!r} is initialised, committed and closed by the runtime alone; a processor that wants a"
-            " commit calls context.commit()",
+            f"only the runtime initializes, commits and closes store {self.name!r}; to request a commit, call"
+            " context.commit() in the processor",
             store=self.name,
         )
 
@@ -116,7 +118,7 @@ class CustomPolicy(Policy):
     def _lacking(self, call: str) -> Callable[..., NoReturn]:
         def refuse(*args: Any, **named: Any) -> NoReturn:
             raise StoreError(
-                f"store {self.name!r} cannot do {call}: {type(self._store).__name__} does not implement it",
+                f"store {self.name!r} does not support {call}: {type(self._store).__name__} does not implement it",
                 store=self.name,
             )
 
@@ -188,8 +190,8 @@ def _open_custom(opening: Opening) -> OpenStore:
     engine = engine_of(opening.builder.name, opening.engine)
     if opening.log is not None and not engine.registered:
         raise StateError(
-            f"custom store {engine.name!r} is logged and could not be restored: call context.register(...) in init, or"
-            " build it with_logging_disabled()",
+            f"custom store {engine.name!r} is logged, but could not be restored: call context.register(...) in init,"
+            " or build it with_logging_disabled()",
             store=engine.name,
         )
     policy = CustomPolicy(engine)

@@ -102,7 +102,7 @@ class VersionedBytesFacade:
         found = timestamp if type(timestamp) is int else whole_ms(timestamp)
         if found is None or found < 0:
             raise StoreError(
-                f"store {self.name!r} takes timestamps in ms that are not negative, not {repr_of(timestamp)}",
+                f"store {self.name!r} needs non-negative timestamps in ms, got {repr_of(timestamp)}",
                 store=self.name,
             )
         return found
@@ -127,7 +127,8 @@ class VersionedBytesFacade:
         store = self._store()
         if lacks(store, call):
             raise StoreError(
-                f"store {self.name!r} cannot do {call}: {type(store).__name__} does not implement it", store=self.name
+                f"store {self.name!r} does not support {call}: {type(store).__name__} does not implement it",
+                store=self.name,
             )
         found: Callable[..., Any] = getattr(store, call)
         return found

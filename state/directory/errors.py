@@ -17,27 +17,27 @@ HINTS: Mapping[int, str] = {
     errno.ENOSPC: "the disk is full; free some space there",
     errno.EDQUOT: "the disk quota of this user is used up; free some space there, or raise the quota",
     errno.EFBIG: (
-        "a file would be larger than is allowed; raise the limit of this process (ulimit -f), or set state.dir to a"
-        " file system that takes larger files"
+        "a file would exceed the size limit; raise the limit of this process (ulimit -f), or set state.dir to a file"
+        " system that supports larger files"
     ),
     errno.EACCES: (
         "permission denied; make the directory and its files readable and writable for the user of this process"
     ),
     errno.EPERM: (
-        "operation not permitted; take away what forbids it, such as the attribute immutable (lsattr) or a rule of a"
-        " security module, and make the directory writable"
+        "operation not permitted; remove the cause, such as the attribute immutable (lsattr) or a rule of a security"
+        " module, and make the directory writable"
     ),
     errno.EROFS: (
-        "the file system is read-only; mount it writable (a disk with errors is often made read-only: look into the"
-        " system's log), or set state.dir to a directory on another"
+        "the file system is read-only; mount it writable (the system often makes a disk with errors read-only: check"
+        " its log), or set state.dir to a directory on another"
     ),
     errno.EIO: (
-        "the disk failed (input/output error); look into the system's log, replace the disk or set state.dir to"
-        " another, and restart: what is missing there is restored from changelogs"
+        "the disk failed (input/output error); check the system's log, replace the disk or set state.dir to another"
+        " one, and restart: missing state is restored from changelogs"
     ),
     errno.ESTALE: (
-        "the network file system does not know a file any more (stale file handle); mount it again and restart. A local"
-        " disk is the better place for state.dir"
+        "the network file system has lost a file (stale file handle); mount it again and restart. A local disk is"
+        " better for state.dir"
     ),
     errno.ENOMEM: ("the system has no memory left; give it more, or set rocksdb.profile to low-memory, and restart"),
     errno.EMFILE: (
@@ -45,8 +45,8 @@ HINTS: Mapping[int, str] = {
     ),
     errno.ENFILE: "the system has too many files open; raise its limit (sysctl fs.file-max), and restart",
     errno.ENOENT: (
-        "a file or the whole directory is gone; restart if it was deleted, and the stores are restored from changelogs;"
-        " if it was moved, stop the application and put it back first"
+        "a file or the whole directory is missing. If it was deleted, restart, and the stores are restored from"
+        " changelogs; if it was moved, stop the application and move it back first"
     ),
 }
 """Says by the number of an error what happened, and what to do."""
@@ -90,7 +90,7 @@ def left_there(path: Path) -> str:
     that is not known."""
     for place in (path, *path.parents):
         with suppress(OSError):
-            return f" ({shutil.disk_usage(place).free:,} bytes are left)"
+            return f" ({shutil.disk_usage(place).free:,} bytes remain)"
     return ""
 
 
@@ -123,7 +123,7 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
     where = error.filename if isinstance(error.filename, str) else path
     if error.errno in FULL:
         return DiskFullError(
-            f"there is no space left for {where}{left_there(path)}: free some, or set state.dir to another disk"
+            f"no space is left for {where}{left_there(path)}: free some, or set state.dir to another disk"
         )
     if error.errno == errno.EROFS:
         return StateDirectoryError(f"{where} is on a read-only file system: set state.dir to a directory on another")
@@ -133,12 +133,12 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
         )
     if error.errno == errno.ELOOP:
         return StateDirectoryError(
-            f"{where} is a symbolic link, and nothing of a state directory is reached through one: remove it, and set"
-            " state.dir to where the state is to be kept"
+            f"{where} is a symbolic link, which a state directory must not contain: remove it, and set state.dir to the"
+            " real directory"
         )
     if error.errno in _NOT_A_DIRECTORY:
         return StateDirectoryError(
-            f"{where} is not a directory: move it out of the way, or set state.dir to another directory"
+            f"{where} is not a directory: move it elsewhere, or set state.dir to another directory"
         )
     if error.errno is not None and error.errno in HINTS:
         return StateDirectoryError(f"{where} cannot be used for state: {HINTS[error.errno]}")

@@ -53,7 +53,7 @@ def holder_of(path: Path) -> str:
         named = ", ".join(f"process {pid}{_command(pid)}{_suspended(pid)}" for pid in found[:_MOST_NAMED])
         more = len(found) - _MOST_NAMED
         return named + (f" and {more} more" if more > 0 else "")
-    return _noted(path) or "a process that this one cannot see, of another user, container or host"
+    return _noted(path) or "a process of another user, container or host that this process cannot see"
 
 
 def _open_in(path: Path) -> Iterator[int]:
@@ -96,7 +96,7 @@ def _suspended(pid: int) -> str:
             state = file.read(4096).rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
         return ""
-    return f", which is suspended: `kill -CONT {pid}` has it go on" if state in (b"T", b"t") else ""
+    return f", which is suspended: `kill -CONT {pid}` resumes it" if state in (b"T", b"t") else ""
 
 
 def _noted(path: Path) -> str | None:
@@ -106,7 +106,7 @@ def _noted(path: Path) -> str | None:
     except (OSError, ValueError):
         return None
     where = "" if host == socket.gethostname() else f" on host {shown(host)}"
-    return f"process {shown(pid)}{where}, or one that was forked from it"
+    return f"process {shown(pid)}{where}, or a process that was forked from it"
 
 
 def _module_of_flock() -> ModuleType | None:

@@ -49,7 +49,7 @@ def applications_in(root: Path) -> dict[str, Path]:
     """
     if not root.is_dir():
         what = "is not a directory" if root.exists() else "does not exist"
-        raise StateDirectoryError(f"the state directory {root} {what}: name the one of the worker (state.dir)")
+        raise StateDirectoryError(f"the state directory {root} {what}: give the state.dir of the worker")
     try:
         refuse_java(root)
         owner = owner_of(root)
@@ -80,11 +80,11 @@ def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()
     found = applications_in(root)
     if application_id is None:
         if len(found) != 1:
-            raise StateDirectoryError(f"{_there(root, found)}: say which by its application.id")
+            raise StateDirectoryError(f"{_there(root, found)}: choose one by its application.id")
         application_id = next(iter(found))
     if application_id not in found:
         refuse_java(root / application_id)
-        raise StateDirectoryError(f"there is no state of application {application_id!r}; {_there(root, found)}")
+        raise StateDirectoryError(f"no state of application {application_id!r} exists; {_there(root, found)}")
     path = found[application_id]
     if (owner := owner_of(path)) not in (application_id, None):
         raise StateDirectoryError(f"{path} belongs to the application {owner!r}, not to {application_id!r}")
@@ -95,9 +95,9 @@ def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()
     unknown = sorted(set(names) - {task.name for task in tasks})
     if unknown:
         there = ", ".join(task.name for task in tasks) or "none"
-        raise StateDirectoryError(f"{path} has no state of task {unknown[0]}; there is that of: {there}")
+        raise StateDirectoryError(f"{path} does not have state of task {unknown[0]}; it has state of: {there}")
     return [task for task in tasks if not names or task.name in names]
 
 
 def _there(root: Path, found: Collection[str]) -> str:
-    return f"{root} has state of: {', '.join(found)}" if found else f"{root} has no application's state"
+    return f"{root} has state of: {', '.join(found)}" if found else f"{root} does not have state of an application"

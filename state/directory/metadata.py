@@ -81,7 +81,7 @@ def _read(path: Path) -> tuple[uuid.UUID, str]:
     version = max((int(number) for number in _VERSIONS.findall(data)), default=0)
     if version > FORMAT_VERSION:
         raise StateDirectoryError(
-            f"{path} was written by a newer version of this library (format {version}, this one knows"
+            f"{path} was written by a newer version of this library (format {version}, this version supports"
             f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
         )
     try:
@@ -118,7 +118,7 @@ def refuse_java(path: Path) -> None:
     ours = (path / METADATA_FILE).exists()
     if (path / _JAVA_METADATA).exists() or (path.is_dir() and not ours and _has_java_tasks(path)):
         raise StateDirectoryError(
-            f"{path} holds state of Kafka Streams in Java, whose files this library does not read: set state.dir to"
+            f"{path} holds state of Kafka Streams in Java, and this library does not read its files: set state.dir to"
             " another directory, and the state is restored from the changelogs"
         )
 

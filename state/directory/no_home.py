@@ -17,6 +17,6 @@ def refuse_no_home(root: Path) -> None:
     """
     if root == NO_STATE_DIRECTORY:
         raise StateDirectoryError(
-            "there is no place for state: HOME is not set, and the user of this process has no home directory; set"
-            " state.dir, or XDG_STATE_HOME"
+            "no directory for state: HOME is not set, and the user of this process has no home directory; set"
+            " state.dir or XDG_STATE_HOME"
         )

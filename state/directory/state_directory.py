@@ -170,7 +170,9 @@ class StateDirectory:
                 lock = self._try_lock(self._slot_lock(number))
                 if lock is not None:
                     return Slot(number, lock)
-        raise StateDirectoryError(f"{_MOST_SLOTS} processes share {self.path} already: give others another state.dir")
+        raise StateDirectoryError(
+            f"{_MOST_SLOTS} processes already share {self.path}, which is the limit: give the others another state.dir"
+        )
 
     def try_slot(self, number: int) -> Slot | None:
         """A slot by its number; ``None`` while a living process holds it.

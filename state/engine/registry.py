@@ -46,9 +46,9 @@ def register_engine(name: str, factory: EngineFactory) -> None:
     if name in _TAKEN:
         raise TopologyError(f"{name!r} is a built-in name: register your storage engine under another one")
     if not name or not name.replace("-", "").replace("_", "").isalnum():
-        raise TopologyError(f"an engine's name has letters, digits, '-' and '_' only, not {repr_of(name)}")
+        raise TopologyError(f"the name of an engine must consist of letters, digits, '-' and '_', got {repr_of(name)}")
     if not callable(factory):
-        raise TopologyError(f"the engine {name!r} needs a factory (path, families, config), not {repr_of(factory)}")
+        raise TopologyError(f"engine {name!r} needs a factory (path, families, config), got {repr_of(factory)}")
     _registered[name] = factory
 
 
@@ -66,8 +66,8 @@ def check_engine(name: str, store: str | None = None) -> None:
     if name in _BUILT_IN or name in _registered or name in engine_names():
         return
     raise TopologyError(
-        f"there is no storage engine named {name!r}; those known are {', '.join(engine_names())}. One of your own is"
-        f" registered by an entry point of the group {ENTRY_POINTS!r}, or in code by register_engine",
+        f"storage engine {name!r} does not exist; existing engines are {', '.join(engine_names())}. Register your"
+        f" engine by an entry point of the group {ENTRY_POINTS!r}, or in code by register_engine",
         store=store,
     )
 
@@ -89,8 +89,8 @@ def open_registered(name: str, path: Path, families: Sequence[str], config: Mapp
         ) from error
     if missing := [call for call in _CALLS if not hasattr(opened, call)]:
         raise TopologyError(
-            f"the factory of the storage engine {name!r} gave {repr_of(opened)}, which lacks {', '.join(missing)}: see"
-            " state.engine.port.Engine"
+            f"the factory of the storage engine {name!r} returned {repr_of(opened)}, which lacks {', '.join(missing)}:"
+            " see state.engine.port.Engine"
         )
     return opened
 

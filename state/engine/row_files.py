@@ -82,7 +82,9 @@ def read_rows(directory: Path) -> dict[str, dict[bytes, bytes]]:
     for path in sorted(directory.iterdir()):
         content = path.read_bytes()
         if not content.startswith(MAGIC):
-            raise StateError(f"{path} has no rows that this release reads: it begins with {content[: len(MAGIC)]!r}")
+            raise StateError(
+                f"{path} does not have rows that this release reads: it starts with {content[: len(MAGIC)]!r}"
+            )
         try:
             _read_file(content, found)
         except (struct.error, UnicodeDecodeError) as error:
@@ -101,7 +103,7 @@ def _read_file(content: bytes, found: dict[str, dict[bytes, bytes]]) -> None:
         lengths = struct.unpack_from(f">{2 * count}I", content, place)
         bounds = list(accumulate(lengths, initial=place + 4 * len(lengths)))
         if bounds[-1] > len(content):
-            raise struct.error(f"its last row ends at byte {bounds[-1]}, and it has {len(content)}")
+            raise struct.error(f"its last row ends at byte {bounds[-1]}, but it has {len(content)} bytes")
         parts = [content[begin:end] for begin, end in pairwise(bounds)]
         rows.update(zip(parts[:count], parts[count:], strict=True))
         place = bounds[-1]

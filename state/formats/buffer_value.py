@@ -180,7 +180,7 @@ def read_buffer_value(data: bytes) -> BufferValue:
 
 def _last_time(data: bytes, offset: int) -> int:
     if len(data) != offset + 8:
-        raise ValueError(f"{len(data) - offset} bytes in place of the 8 of a time")
+        raise ValueError(f"{len(data) - offset} bytes instead of the 8 of a time")
     time: int = _TIME.unpack_from(data, offset)[0]
     return time
 
@@ -233,7 +233,7 @@ def read_any_version(
         if version == b"\x02":
             return _read_2(data)
         if version not in (None, b"\x01"):
-            raise ValueError(f"version {version!r} is not known; was it written by a newer release?")
+            raise ValueError(f"version {version!r} is unknown; a newer release may have written it")
         time: int = _TIME.unpack_from(data)[0]
         context, changes = record, data[8:]
         if version is not None:

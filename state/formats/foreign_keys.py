@@ -76,7 +76,7 @@ def read_subscription(data: bytes) -> Subscription:
     start = 2 if data[:1] >= b"\x80" else 2 + HASH_BYTES
     version = data[0] & ~_NO_HASH if data else 0
     if version > NEWEST_VERSION:
-        raise ValueError(f"a subscription of version {version}; this library reads versions 0 and 1")
+        raise ValueError(f"a subscription of version {version}, but this library reads versions 0 and 1")
     end = len(data) - (4 if version else 0)
     if end < start:
         raise ValueError(f"not a subscription of a foreign-key join: {data!r}")

@@ -133,7 +133,7 @@ def session_key_by_key(key: bytes, start: int, end: int) -> bytes:
 
 def _check(data: bytes, least: int) -> None:
     if len(data) < least:
-        raise ValueError(f"such a key has at least {least} bytes, this one has {len(data)}")
+        raise ValueError(f"the key must have at least {least} bytes, got {len(data)}")
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -123,10 +123,10 @@ def read_offset(row: bytes) -> int:
     :raises ValueError: if the row is damaged.
     """
     if len(row) != _OFFSET.size:
-        raise ValueError(f"an offset has {_OFFSET.size} bytes, this row has {len(row)}")
+        raise ValueError(f"an offset must have {_OFFSET.size} bytes, got {len(row)}")
     offset: int = _OFFSET.unpack(row)[0]
     if offset < -1:
-        raise ValueError(f"{offset} is no offset")
+        raise ValueError(f"{offset} is not an offset")
     return offset
 
 
@@ -213,7 +213,9 @@ def read_checkpoint(text: str) -> dict[TopicPartition, int]:
         rows = [line.split() for line in lines[2:]]
         offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
     except (IndexError, ValueError):
-        raise StateError("a checkpoint file is damaged; remove it, and the store is restored from its start") from None
+        raise StateError(
+            "a checkpoint file is damaged; remove it, and the store is restored from the start of its changelog"
+        ) from None
     if len(rows) != count:
         raise StateError(f"a checkpoint file announces {count} offsets and has {len(rows)}; remove it")
     return {partition: offset for partition, offset in offsets.items() if _valid(offset)}

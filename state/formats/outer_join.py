@@ -22,7 +22,7 @@ def read_outer_join_key(data: bytes) -> tuple[bytes, int, bool]:
     :raises ValueError: if the data is too short.
     """
     if len(data) < 9:
-        raise ValueError(f"a key of an outer-join store has at least 9 bytes, this one has {len(data)}")
+        raise ValueError(f"a key of an outer-join store must have at least 9 bytes, got {len(data)}")
     timestamp, left = _FRONT.unpack_from(data)
     return data[9:], timestamp, left
 
@@ -37,5 +37,5 @@ def read_outer_join_value(data: bytes) -> tuple[bytes, bool]:
     :raises ValueError: if there is no side byte.
     """
     if data[:1] not in (_LEFT, _RIGHT):
-        raise ValueError(f"a value of an outer-join store starts with a byte 0 or 1, not {data[:1]!r}")
+        raise ValueError(f"a value of an outer-join store must start with a byte 0 or 1, got {data[:1]!r}")
     return data[1:], data[:1] == _LEFT

@@ -177,7 +177,7 @@ def read_value_and_timestamp(row: bytes) -> tuple[bytes, int]:
     :raises ValueError: if the row is too short to hold a timestamp.
     """
     if len(row) < 8:
-        raise ValueError(f"a row with a timestamp has at least 8 bytes, this one has {len(row)}")
+        raise ValueError(f"a row with a timestamp must have at least 8 bytes, got {len(row)}")
     return row[8:], _unpack(row)[0]
 
 
@@ -219,13 +219,13 @@ def read_items(row: bytes) -> list[bytes | None]:
         items.append(row[offset : offset + length])
         offset += length
     if offset != len(row):
-        raise ValueError(f"a list of {len(items)} items takes {offset} bytes, and there are {len(row)}")
+        raise ValueError(f"a list of {len(items)} items needs {offset} bytes, got {len(row)}")
     return items
 
 
 def _count(row: bytes) -> int:
     if len(row) < _HEAD.size:
-        raise ValueError(f"a list has at least {_HEAD.size} bytes, this one has {len(row)}")
+        raise ValueError(f"a list must have at least {_HEAD.size} bytes, got {len(row)}")
     strategy, count = _HEAD.unpack_from(row)
     if strategy != _VARIABLE_SIZE or count < 0:
         raise ValueError(f"not a list of byte arrays: strategy {strategy}, {count} items")

@@ -22,13 +22,15 @@ _SHAPE = 'an object {"key": ..., "start": TIME, "end": TIME}'
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the key of the window has no serde: give Grouped(key_serde=...), or set default.key.serde")
+    raise ValueError(
+        "the key of the window does not have a serde: give Grouped(key_serde=...), or set default.key.serde"
+    )
 
 
 def _checked(windowed: Windowed[K]) -> Windowed[K]:
     given: object = windowed
     if not isinstance(given, Windowed):
-        raise TypeError(f"a windowed serde writes Windowed(key, window), got {repr_of(given)}")
+        raise TypeError(f"a windowed serde needs Windowed(key, window), got {repr_of(given)}")
     return windowed
 
 
@@ -146,8 +148,8 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
         key, (start, end) = _checked(windowed)
         if self._size_ms and end != self.end_of(start):
             raise ValueError(
-                f"the end of a window is not written, and the window that starts at {start} ends at {end}: by the size"
-                f" that this serde was given, {self._size_ms} ms, it would be read as one to {self.end_of(start)}"
+                f"the end of a window is not written, but the window that starts at {start} ends at {end}: with the"
+                f" size of this serde, {self._size_ms} ms, it would be read with the end {self.end_of(start)}"
             )
         data = self.inner.serialize(key)
         return keys.window_key(data, start) if self._changelog else keys.window_topic_key(data, start)
@@ -159,7 +161,7 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
     def _end_given(self, start: int, end: int | None) -> int:
         found = self.end_of(start)  # a size of 0 says that it is unknown
         if end is not None and end != found > start:
-            raise ValueError(f"the window that starts at {iso(start)} ends at {iso(found)}, and not at {iso(end)}")
+            raise ValueError(f"the window that starts at {iso(start)} ends at {iso(found)}, not at {iso(end)}")
         return found
 
     def end_of(self, start: int) -> int:

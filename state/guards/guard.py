@@ -94,7 +94,7 @@ class GuardedStore:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_policy":
-            raise AttributeError("the store has no policy yet")
+            raise AttributeError("the store does not have a policy yet")
         if name.startswith("_"):
             raise AttributeError(f"store {self._policy.name!r} does not show {name!r}")
         found = self._policy.attribute(name)

@@ -82,7 +82,7 @@ class OneThread(Policy):
             if this_thread() != owner:
                 raise StoreError(
                     f"store {store!r} is used by thread {threading.current_thread().name!r}, which does not run its"
-                    " task: a processor must not hand its stores to other threads",
+                    " task: a processor must not pass its stores to other threads",
                     store=store,
                 )
             return call(*args, **kwargs)

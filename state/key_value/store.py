@@ -172,13 +172,13 @@ class KeyValueFacade(ClosableFacade):
         for entry in entries:
             if not isinstance(entry, tuple | list) or len(entry) != 2:
                 raise StoreError(
-                    f"store {self.name!r} takes pairs of key and value, got {repr_of(entry)}", store=self.name
+                    f"store {self.name!r} needs pairs of key and value, got {repr_of(entry)}", store=self.name
                 )
             yield entry[0], entry[1]
 
     def _not_null(self, key: Any) -> Any:
         if key is None:
-            raise StoreError(f"store {self.name!r} takes no null keys", store=self.name)
+            raise StoreError(f"store {self.name!r} does not accept null keys", store=self.name)
         return key
 
 

@@ -97,7 +97,7 @@ def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
     found = reader.format
     if found is None:
         if any(next(reader.family(name).range(), None) for name in reader.names):
-            raise damaged(reader.path, f"its family {OFFSETS!r} does not say which format it has")
+            raise damaged(reader.path, f"its family {OFFSETS!r} does not contain the format")
     else:
         check_format(found.encode(), reader.path)
     known = {name for name in reader.names if store_of(name)}

@@ -25,9 +25,8 @@ from state.write_buffer.store_kind import OpenStore
 def unreadable(store: str) -> str:
     """Returns the text of the error for another thread that reads a custom store."""
     return (
-        f"store {store!r} is a store of the user's own, which only its task reads: other threads cannot, since nothing"
-        " makes its calls safe for them. For queries keep the rows in a store of Stores; it may be on a storage engine"
-        " of your own"
+        f"store {store!r} is a custom store, which only its task can read: its calls are not safe for other threads."
+        " For queries, keep the rows in a store of Stores, if necessary on your own storage engine"
     )
 
 
@@ -58,7 +57,7 @@ class _Reads:
 
     def _refusal(self) -> StoreError:
         name = self._store.builder.name
-        return StoreError(f"store {name!r} is only read here: its task writes it", store=name)
+        return StoreError(f"store {name!r} can only be read here: its task writes it", store=name)
 
 
 class StoreView:
@@ -126,7 +125,7 @@ def open_view(store: OpenStore, level: IsolationLevel) -> StoreView:
             raise StoreError(why, store=name)
         if store.kind.view is None:
             raise StoreError(
-                f"store {name!r} is of the kind {store.builder.kind!r}, which other threads cannot read", store=name
+                f"store {name!r} has the kind {store.builder.kind!r}, which other threads cannot read", store=name
             )
         reads = _Reads(store, store.kind.view(store, level is IsolationLevel.READ_COMMITTED))
         if not views.closed:

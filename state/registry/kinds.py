@@ -77,8 +77,8 @@ def register_kind(name: str, kind: StoreKind) -> None:
     taken = {suffix for other, known in _known.items() if other != name for suffix in _suffixes(known)}
     if kind.has_rows and (shared := taken.intersection(_suffixes(kind))):
         raise TopologyError(
-            f"the kind of store {name!r} has the family {min(shared)!r}, which another kind has: kinds on disk"
-            " are found by their families, so give this one a suffix that no other kind has"
+            f"the kind of store {name!r} has family {min(shared)!r}, which another kind already has: families identify"
+            " the kind of a store on disk, so give this one a suffix that no other kind has"
         )
     _known[name] = kind
 
@@ -96,8 +96,8 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
     kind = _known.get(name)
     if kind is None:
         raise TopologyError(
-            f"store {builder.name!r} is of the unknown kind {name!r}: a kind of your own is registered by"
-            " register_kind, where the topology is made",
+            f"store {builder.name!r} has the unknown kind {name!r}: register your kind by register_kind in the module"
+            " of the topology",
             store=builder.name,
         )
     return kind
@@ -147,9 +147,9 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
         for suffix in _suffixes(its):
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
-                    f"store {name!r} is a {kind_name(builder)} store, and what is on disk was written by a {other}"
-                    f" store, which cannot be taken over: run `streams state rebuild {name}` to have it restored from"
-                    " its changelog, or give the store a new name",
+                    f"store {name!r} is a {kind_name(builder)} store, but the rows on disk were written by a {other}"
+                    f" store and cannot be converted: run `streams state rebuild {name}` to restore it from its"
+                    " changelog, or give the store a new name",
                     store=name,
                 )
 
@@ -335,8 +335,6 @@ def read_only(store: OpenStore, node: str, why: str) -> OpenStore:
     name = store.builder.name
 
     def refusal() -> StoreError:
-        return StoreError(
-            f"node {node!r} writes to store {name!r}, which it can only read: {why}", node=node, store=name
-        )
+        return StoreError(f"node {node!r} can only read store {name!r}, not write to it: {why}", node=node, store=name)
 
     return replace(store, facade=guarded(ReadOnly(store.facade, store.kind.writes, refusal)))

@@ -62,8 +62,8 @@ def next_commit(rows: Iterable[tuple[bytes, bytes]]) -> tuple[int, int]:
         until = next(number for number in kept if number > missing) - 1
         which = f"commit {missing} is" if missing == until else f"commits {missing} to {until} are"
         raise LostCommitsError(
-            f"{which} missing, later ones are there: a log (a file *.log) was lost, emptied or cut, or the files are"
-            " copies of different moments"
+            f"{which} missing, but later ones exist: a log (a file *.log) was lost, emptied or truncated, or the files"
+            " were copied at different times"
         )
     return first, kept[-1] + 1
 

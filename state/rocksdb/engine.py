@@ -300,7 +300,7 @@ class RocksEngine:
         if (path / "CURRENT").exists():
             return set(Rdict.list_cf(self.path, self._options.plain()))
         for left in (*path.glob("*.sst"), *path.glob("*.log")):
-            raise damaged(self.path, f"its file CURRENT is missing, {left.name} is there")
+            raise damaged(self.path, f"its file CURRENT is missing, but {left.name} exists")
         return set()
 
     def _check_layout(self, wanted: Collection[str]) -> None:
@@ -312,7 +312,7 @@ class RocksEngine:
         if offsets is None or found is None:
             # Without rows it is a database whose first start ended before its format was written.
             if any(map(self.holds, self._names)):
-                raise damaged(self.path, f"its family {OFFSETS!r} does not say which format it has")
+                raise damaged(self.path, f"its family {OFFSETS!r} does not contain the format")
             return
         check_format(found, self.path)
         check_lost(read_families(offsets.get(FAMILIES_KEY)), self._names, wanted, self.path)
@@ -422,7 +422,7 @@ class RocksEngine:
         deadline = clock.monotonic() + STALL_DEADLINE_S
         while state(STOPPED) or state(SLOWED):
             if clock.monotonic() > deadline:
-                raise RetryableError(f"the store at {self.path} has not taken a write for a minute")
+                raise RetryableError(f"the store at {self.path} has not accepted a write for a minute")
             clock.wait(STALL_WAIT_S)
 
     def _rows_before_offsets(self) -> list[RocksFamily]:
@@ -455,7 +455,7 @@ class RocksEngine:
                 try:
                     self._db.get_column_family(name).ingest_external_file([str(path)], options)
                 except Exception as error:
-                    raise StateError(f"the store at {self.path} cannot take over the file {path}: {error}") from error
+                    raise StateError(f"the store at {self.path} cannot import file {path}: {error}") from error
 
     def clear(self, families: Collection[str]) -> None:
         """Deletes the rows of families, in one batch with a range for each family.

@@ -74,8 +74,8 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
     number = error_number(error) or find_error_number(text)
     if number in MISPLACED:
         return StateDirectoryError(
-            f"{failed}{shown}; something else is in the place of one of its files or directories: move that away, and"
-            " restart"
+            f"{failed}{shown}; another file or directory has the name of one of its files or directories: move it away,"
+            " and restart"
         )
     if number in FULL:
         return DiskFullError(f"{failed}{HINTS[number]}{left_there(Path(path))} ({shown})")
@@ -92,4 +92,6 @@ def after_full_disk(error: Exception, path: str, what: str) -> DiskFullError | N
     if FAILED_BEFORE not in without_paths(error, path):
         return None
     shown = " ".join(str(error).split())
-    return DiskFullError(f"cannot {what} the store at {path}: its log met a full disk, another is begun soon ({shown})")
+    return DiskFullError(
+        f"cannot {what} the store at {path}: the disk of its log is full, and another log is started soon ({shown})"
+    )

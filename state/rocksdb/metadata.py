@@ -41,7 +41,7 @@ def check_format(found: bytes, path: str) -> None:
     """
     if found != FORMAT_VERSION:
         raise StateError(
-            f"the database at {path} has format {found.decode(errors='replace')}, this release reads"
+            f"the database at {path} has format {found.decode(errors='replace')}, but this release reads"
             f" {FORMAT_VERSION.decode()}: run the newer release, or {rebuild_task(path)}"
         )
 

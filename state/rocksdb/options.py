@@ -211,7 +211,9 @@ def set_options(options: Options, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         change = getattr(options, f"set_{name}", None)
         if change is None:
-            raise ConfigError(f"rocksdb.config.setter: RocksDB has no option {repr_of(name)}; see rocksdict.Options")
+            raise ConfigError(
+                f"rocksdb.config.setter: RocksDB does not have option {repr_of(name)}; see rocksdict.Options"
+            )
         try:
             change(value)
         except (TypeError, ValueError, OverflowError) as error:

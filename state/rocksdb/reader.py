@@ -159,10 +159,9 @@ def _refuse(path: Path) -> NoReturn:
     for place in (path.parent, path):
         if os.path.lexists(place) and not place.is_dir():
             raise StateDirectoryError(
-                f"{place} is not a directory: move it out of the way; the next start restores what belongs there from"
-                " changelogs"
+                f"{place} is not a directory: move it elsewhere; the next start restores its state from changelogs"
             )
-    raise StateError(f"there is no database at {path}")
+    raise StateError(f"no database exists at {path}")
 
 
 def _options(*, paranoid: bool = True) -> Options:

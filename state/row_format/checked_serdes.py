@@ -55,7 +55,7 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
 
     def write(key: Any) -> bytes:
         if key is None:
-            raise StoreError(f"store {store!r} takes no null keys", store=store)
+            raise StoreError(f"store {store!r} does not accept null keys", store=store)
         try:
             return serialize(key)
         except Exception as error:

@@ -18,8 +18,8 @@ named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
     return StoreError(
-        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got"
-        f" {repr_of(timestamp)}: the changelog cannot hold others",
+        f"store {store!r} needs timestamps in ms from 0 to 2 to the 63 minus 1, got {repr_of(timestamp)}: the"
+        " changelog cannot store others",
         store=store,
     )
 
@@ -84,7 +84,7 @@ class Timestamped:
         if value is None:
             return None, self._cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
-            raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {repr_of(value)}", store=self._store)
+            raise StoreError(f"store {self._store!r} needs ValueAndTimestamp, got {repr_of(value)}", store=self._store)
         timestamp = value[1] if type(value[1]) is int else whole_ms(value[1])
         if timestamp is None or not 0 <= timestamp <= MAX_TIME:
             raise wrong_timestamp(self._store, value[1])
@@ -104,7 +104,7 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
     if value is None:
         return None, now
     if not isinstance(value, tuple) or len(value) != 3:
-        raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {repr_of(value)}", store=store)
+        raise StoreError(f"store {store!r} needs ValueTimestampHeaders, got {repr_of(value)}", store=store)
     value, given, headers = value
     timestamp = given if type(given) is int else whole_ms(given)
     if timestamp is None or not 0 <= timestamp <= MAX_TIME:
@@ -147,7 +147,7 @@ class Aggregated(TimestampedWithHeaders):
             return None, now
         if not isinstance(value, AggregationWithHeaders):
             raise StoreError(
-                f"store {self._store!r} takes AggregationWithHeaders, got {repr_of(value)}", store=self._store
+                f"store {self._store!r} needs AggregationWithHeaders, got {repr_of(value)}", store=self._store
             )
         return None if value.aggregation is None else tuple(value), now
 

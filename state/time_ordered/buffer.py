@@ -102,7 +102,7 @@ class Buffer(ABC):
     def _check_time(self, time: Any) -> None:
         if type(time) is not int or not 0 <= time <= MAX_TIME:
             raise StoreError(
-                f"store {self.name!r} takes times in ms that are not negative, got {repr_of(time)}", store=self.name
+                f"store {self.name!r} needs non-negative times in ms, got {repr_of(time)}", store=self.name
             )
 
     def _hand_out(self, callback: Callback, raw_key: bytes, row: BufferValue) -> None:
@@ -127,7 +127,7 @@ class Buffer(ABC):
         found = self._get(key)
         if found is None:
             raise StateError(
-                f"store {self.name!r} lacks a row that its index has: {rebuild_store(self.name)}",
+                f"store {self.name!r} does not have a row that its index has: {rebuild_store(self.name)}",
                 store=self.name,
             )
         return read_row(found[0], self.name)
@@ -164,7 +164,7 @@ class BufferView:
 
     def _checked(self) -> Buffer:
         if not self._open:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+            raise StoreError(f"store {self.name!r} is closed: its task is no longer on this worker", store=self.name)
         return self._buffer
 
 

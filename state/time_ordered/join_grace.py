@@ -52,7 +52,7 @@ class JoinBuffer(Buffer):
         if timestamp < index.stream_time - self._grace:
             return False
         if value is None:
-            raise StoreError(f"store {self.name!r} takes no null values", store=self.name)
+            raise StoreError(f"store {self.name!r} does not accept null values", store=self.name)
         raw, data = self._write_key(key), self._write_value(value)
         sequence = index.sequence + 1 & MAX_SEQUENCE
         entry = window_key_by_time(raw, timestamp, sequence)
@@ -169,8 +169,8 @@ def _records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -
 
 def _not_ours(store: str, error: ValueError) -> StateError:
     return StateError(
-        f"store {store!r} cannot be restored: its changelog has a key that a join buffer cannot have ({error}); was"
-        " the topic written by a store of another kind?",
+        f"store {store!r} cannot be restored: its changelog has a key that a join buffer cannot have ({error}); the"
+        " topic may have been written by a store of another kind",
         store=store,
     )
 

@@ -68,7 +68,7 @@ class ChangeBuffer(Buffer):
         """
         self._check_time(time)
         if change is None:
-            raise StoreError(f"store {self.name!r} takes changes, got None", store=self.name)
+            raise StoreError(f"store {self.name!r} needs changes, got None", store=self.name)
         raw, new = self._write_key(key), self._write_value(change[0])
         index, found = self.index, self._get(raw)
         context = self._context(timestamp, headers)
@@ -290,7 +290,7 @@ def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known
     except ValueError as error:
         raise StateError(
             f"store {store!r} cannot be restored: its changelog has a record that a suppression cannot have ({error});"
-            " was the topic written by a store of another kind?",
+            " the topic may have been written by a store of another kind",
             store=store,
         ) from error
     return written(value)
@@ -305,7 +305,7 @@ def _stored_times(key: bytes, row: bytes) -> None:
     if key == FACTS_KEY:
         check_facts(row)
     elif len(key) < 9 or row:
-        raise ValueError(f"a row of the index has at least 9 bytes and no value, this one has {len(key)}")
+        raise ValueError(f"a row of the index must have at least 9 bytes and no value, got {len(key)}")
 
 
 KINDS = {

@@ -301,8 +301,8 @@ def read_version_row(row_key: bytes, row: bytes) -> tuple[bytes, int, int, bytes
         _TIME.unpack(row)
         return None
     if len(row_key) < 10 or row_key[-10:-8] != b"\x00\x00":
-        raise ValueError(f"the key of a version ends with two zero bytes and a time, this one is {row_key.hex()}")
+        raise ValueError(f"the key of a version must end with two zero bytes and a time, got {row_key.hex()}")
     if len(row) < 8 or row[8:9] not in (b"", _HAS_VALUE):
-        raise ValueError(f"a version has a time, and 01 before its value: {row[:9].hex()}")
+        raise ValueError(f"a version must have a time, and 01 before its value, got {row[:9].hex()}")
     start, value = _read(row)
     return _key_of(row_key), _unpack(row_key, len(row_key) - 8)[0], start, value

@@ -160,7 +160,7 @@ class VersionedReads(ClosableFacade):
         low = None if key is None else self._write_key(key)
         high = None if low is None else low + b"\0"
         if place is not None and len(place) < _PLACE_TIME.size:
-            raise ValueError(f"a place has at least {_PLACE_TIME.size} bytes, this one has {len(place)}")
+            raise ValueError(f"a place must have at least {_PLACE_TIME.size} bytes, got {len(place)}")
         at = None if place is None else (place[: -_PLACE_TIME.size], _PLACE_TIME.unpack(place[-_PLACE_TIME.size :])[0])
         found = self._versions.range_after(low, high, first, last, at, reverse=reverse)
         read_key, read, pack = self._read_key, self._read_value, _PLACE_TIME.pack
@@ -231,7 +231,7 @@ class VersionedReads(ClosableFacade):
         found = time if type(time) is int else whole_ms(time)
         if found is None or not 0 <= found <= LAST_TIME:
             raise StoreError(
-                f"store {self.name!r} takes times in ms that are not negative; {what} is {repr_of(time)}",
+                f"store {self.name!r} needs non-negative times in ms; {what} is {repr_of(time)}",
                 store=self.name,
             )
         return found

@@ -206,7 +206,7 @@ class TimedOperator:
         def look_up(key: Any) -> Entry | None:
             if not isinstance(key, Windowed):
                 raise StoreError(
-                    f"a row of store {name!r} has the key Windowed(key, window), not {repr_of(key)}", store=name
+                    f"the key of a row of store {name!r} must be Windowed(key, window), got {repr_of(key)}", store=name
                 )
             start, end = key.window
             if not session:
@@ -348,6 +348,6 @@ def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -
 def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
     return StateError(
         f"store {builder.name!r} cannot be restored: its changelog has a key that a {builder.kind} store cannot have"
-        f" ({error_text(error)}); was the topic written by a store of another kind?",
+        f" ({error_text(error)}); the topic may have been written by a store of another kind",
         store=builder.name,
     )

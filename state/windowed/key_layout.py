@@ -55,10 +55,10 @@ class TimedKeys:
         :raises ValueError: if it is no such key.
         """
         if len(data) < self.tail.size:
-            raise ValueError(f"such a key has at least {self.tail.size} bytes, this one has {len(data)}")
+            raise ValueError(f"the key must have at least {self.tail.size} bytes, got {len(data)}")
         time, rest = self.tail.unpack_from(data, len(data) - self.tail.size)
         if time < 0 or rest < 0:
-            raise ValueError(f"times are never negative, these are {time} and {rest}")
+            raise ValueError(f"times must not be negative, got {time} and {rest}")
         return data[: -self.tail.size], time, rest
 
 

@@ -200,15 +200,15 @@ def _stored(layout: RowLayout, value_of: Reader) -> Reader:
             FACTS.unpack(row)
             return None
         if len(key) < least:
-            raise ValueError(f"such a key has at least {least} bytes, this one has {len(key)}")
+            raise ValueError(f"the key must have at least {least} bytes, got {len(key)}")
         # A row of the index.
         if front == 9 and key[8] == 1:
             if row:
-                raise ValueError(f"a row of the index has no value, this one has {len(row)} bytes")
+                raise ValueError(f"a row of the index must not have a value, got {len(row)} bytes")
             return None
         name, time, rest = layout.parts(key)
         if time < 0 or rest < 0:
-            raise ValueError(f"times are never negative, these are {time} and {rest}")
+            raise ValueError(f"times must not be negative, got {time} and {rest}")
         found = value_of(name, row)
         assert found is not None
         more = {"session_start": rest, "session_end": time} if session else {"window_start": time, "sequence": rest}

@@ -81,8 +81,8 @@ class Retention:
         retention = parameters.get("retention_ms")
         if retention is None:
             raise TopologyError(
-                f"store {builder.name!r}: the supplier of a {builder.kind} store has no retention_ms; make it with a"
-                " method of Stores",
+                f"store {builder.name!r}: the supplier of a {builder.kind} store does not have retention_ms: create it"
+                " with a method of Stores",
                 store=builder.name,
             )
         interval, until_deleted = parameters.get("segment_interval_ms"), bool(parameters.get("until_deleted"))

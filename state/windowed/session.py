@@ -115,17 +115,17 @@ class SessionFacade(SessionReads):
     def _session(self, session_key: Any) -> tuple[bytes, int, int]:
         if not isinstance(session_key, tuple) or len(session_key) != 2:
             raise StoreError(
-                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {repr_of(session_key)}",
+                f"store {self.name!r} needs sessions as Windowed(key, Window(start, end)), got {repr_of(session_key)}",
                 store=self.name,
             )
         key, window = session_key
         if not isinstance(window, tuple) or len(window) != 2:
-            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {repr_of(window)}", store=self.name)
+            raise StoreError(f"store {self.name!r} needs a Window(start, end), got {repr_of(window)}", store=self.name)
         data = self._write_key(key)
         start, end = self._time(window[0], "start of the session"), self._time(window[1], "end of the session")
         if end < start:
             raise StoreError(
-                f"store {self.name!r}: a session cannot end before it starts, got {start} to {end}", store=self.name
+                f"store {self.name!r}: a session must not end before it starts, got {start} to {end}", store=self.name
             )
         return data, start, end
 

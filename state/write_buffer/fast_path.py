@@ -35,7 +35,7 @@ def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
         if plain and exact is not None and exact(key):
             return key
         if key is None:
-            raise StoreError(f"store {name!r} takes no null keys", store=name)
+            raise StoreError(f"store {name!r} does not accept null keys", store=name)
         try:
             data = serde.serialize(key)
         except Exception as error:
@@ -168,7 +168,7 @@ def refusing_put(store: str) -> Put:
     """Returns `put` of a store that is only read where it stands."""
 
     def put(*_: Any) -> None:
-        raise StoreError(f"store {store!r} is only read here: its task writes it", store=store)
+        raise StoreError(f"store {store!r} can only be read here: its task writes it", store=store)
 
     return put
 

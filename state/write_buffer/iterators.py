@@ -66,7 +66,7 @@ class OpenIterators:
         """
         if not self.is_open:
             raise StoreError(
-                f"store {self._store!r} is closed: its task is not on this worker any more", store=self._store
+                f"store {self._store!r} is closed: its task is no longer on this worker", store=self._store
             )
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class OpenViews:
         :raises StoreError: if the store is closed.
         """
         if self.closed:
-            raise StoreError(f"store {store!r} is closed: its task is not on this worker any more", store=store)
+            raise StoreError(f"store {store!r} is closed: its task is no longer on this worker", store=store)
 
     def close(self) -> None:
         """Closes all views. It comes before the store forgets anything: a reader that finds the store open after a

@@ -45,7 +45,7 @@ class Misfit(SchemaError):
 
 
 def _no(expected: str, value: Any) -> Misfit:
-    return Misfit(f" is not {expected}: {cut(repr_of(value), MOST_VALUE)}")
+    return Misfit(f" must be {expected}, got {cut(repr_of(value), MOST_VALUE)}")
 
 
 # ---------------------------------------------------------------------- values that keep the name of their type

@@ -44,7 +44,7 @@ from streams.testing.driver import TopologyTestDriver
 from waiting import wait_until
 
 S = Serdes.STRING
-SAYS = "store 'store' is a store of the user's own, which only its task reads: other threads cannot"
+SAYS = "store 'store' is a custom store, which only its task can read"
 
 
 class Versions(CustomStateStore):

@@ -164,7 +164,7 @@ def test_what_cannot_be_read_is_told(make_cluster: Callable[..., Cluster]) -> No
         app.store(windows)
     with pytest.raises(InvalidStateStorePartitionError, match="has no partition 2: it has 2"):
         counts(app, 2)
-    with pytest.raises(StreamsError, match="takes no null keys"):
+    with pytest.raises(StreamsError, match="does not accept null keys"):
         counts(app).get(None)
 
 

@@ -226,7 +226,7 @@ def test_rocksdb_is_sized_by_a_profile(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"write_bufer_size": 1}, "RocksDB has no option 'write_bufer_size'; see rocksdict.Options"),
+        ({"write_bufer_size": 1}, "RocksDB does not have option 'write_bufer_size'; see rocksdict.Options"),
         ({"write_buffer_size": "much"}, "option 'write_buffer_size' cannot be 'much'"),
     ],
 )

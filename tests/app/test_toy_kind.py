@@ -178,12 +178,12 @@ def test_a_command_dumps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_names_and_families_of_other_kinds_are_refused() -> None:
     with pytest.raises(TopologyError, match="'key-value' is a built-in kind of store: register yours under another"):
         register_kind("key-value", TALLY)
-    with pytest.raises(TopologyError, match="the kind of store 'sums' has the family 'tally', which another kind has"):
+    with pytest.raises(TopologyError, match="the kind of store 'sums' has family 'tally', which another kind already has"):
         register_kind("sums", TALLY)
     register_kind("tally", TALLY)  # once more, as each worker of a process does
     assert KINDS["tally"] is TALLY
     unknown = replace(tally(), supplier=replace(tally().supplier, kind="unheard-of"))
-    with pytest.raises(TopologyError, match="store 'sums' is of the unknown kind 'unheard-of'"):
+    with pytest.raises(TopologyError, match="store 'sums' has the unknown kind 'unheard-of'"):
         kind_of(unknown)
 
 
@@ -192,5 +192,5 @@ def test_rows_of_another_kind_are_not_read(tmp_path: Path) -> None:
     kit.facade.add("a", 2)
     kit.commit()
     kit.close()
-    with pytest.raises(StateError, match="is a key-value store, and what is on disk was written by a tally store"):
+    with pytest.raises(StateError, match="is a key-value store, but the rows on disk were written by a tally store"):
         StoreKit(Stores.key_value_store("sums", Serdes.STRING, Serdes.LONG), tmp_path)

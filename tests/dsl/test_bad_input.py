@@ -84,7 +84,7 @@ def refused(make: Callable[[], object], says: str, kind: type[Exception] = Topol
         (lambda: UnlimitedWindows.of().start_on(-1), "the start of an unlimited window must be at least 0 ms"),
         (lambda: JoinWindows.of_time_difference_with_no_grace(-1), "their sum must not be negative"),
         (lambda: JoinWindows.of_time_difference_and_grace(1, -1), "the grace period of a join must not be negative"),
-        (lambda: Suppressed.until_time_limit(-1, BufferConfig.unbounded()), "time_to_wait cannot be negative"),
+        (lambda: Suppressed.until_time_limit(-1, BufferConfig.unbounded()), "time_to_wait must not be negative"),
         (lambda: Joined(grace=-1), "the grace period of a join must not be negative"),
     ],
 )
@@ -118,13 +118,13 @@ def test_a_point_in_time_has_a_time_zone() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: grouped().windowed_by(timedelta(minutes=1)), "windowed_by takes TimeWindows, SlidingWindows,"),
-        (lambda: grouped().windowed_by(TimeWindows), "windowed_by takes TimeWindows, SlidingWindows,"),
+        (lambda: grouped().windowed_by(timedelta(minutes=1)), "windowed_by needs TimeWindows, SlidingWindows,"),
+        (lambda: grouped().windowed_by(TimeWindows), "windowed_by needs TimeWindows, SlidingWindows,"),
         (lambda: grouped().windowed_by(NEAR), "got JoinWindows(before_ms=5"),
         (lambda: grouped().cogroup(first).windowed_by(NEAR), "got JoinWindows(before_ms=5"),
         (
             lambda: grouped().windowed_by(TEN).emit_strategy("close"),
-            "emit_strategy takes EmitStrategy.on_window_close()",
+            "emit_strategy needs EmitStrategy.on_window_close()",
         ),
         (
             lambda: grouped().windowed_by(UnlimitedWindows.of()).emit_strategy(EmitStrategy.on_window_close()),
@@ -133,13 +133,13 @@ def test_a_point_in_time_has_a_time_zone() -> None:
         (lambda: stream().join(stream(), first, windows=TEN), "come from different builders"),
         (
             lambda: table().suppress(CLOSES),
-            "waits until windows close, and 'KTABLE-SOURCE-0000000002' above it has none",
+            "waits until windows close, but 'KTABLE-SOURCE-0000000002' before it does not have windows",
         ),
-        (lambda: table().suppress(BufferConfig.unbounded()), "suppress takes Suppressed.until_time_limit(...)"),
-        (lambda: Suppressed.until_window_closes(ANY), "a suppression takes BufferConfig.max_records(...)"),
+        (lambda: table().suppress(BufferConfig.unbounded()), "suppress needs Suppressed.until_time_limit(...)"),
+        (lambda: Suppressed.until_window_closes(ANY), "a suppression needs BufferConfig.max_records(...)"),
         (lambda: Suppressed.until_window_closes(BufferConfig.max_records(3)), "cannot wait for windows to close"),  # type: ignore[arg-type]
-        (lambda: BufferConfig.max_records(-1), "cannot be -1: give a number that is not negative"),
-        (lambda: BufferConfig.max_bytes(1.5), "cannot be 1.5: give a number that is not negative"),  # type: ignore[arg-type]
+        (lambda: BufferConfig.max_records(-1), "must be a non-negative number, got -1"),
+        (lambda: BufferConfig.max_bytes(1.5), "must be a non-negative number, got 1.5"),  # type: ignore[arg-type]
     ],
 )
 def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[[], object], says: str) -> None:
@@ -167,9 +167,9 @@ def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[
             lambda: Joined(other_value_serde=ANY or "text"),
             "Joined takes as its other_value_serde a serde",
         ),
-        (lambda: Repartitioned(number_of_partitions="3"), "at least one partition, not '3': give an integer as number"),  # type: ignore[arg-type]
-        (lambda: Repartitioned(number_of_partitions=True), "at least one partition, not True"),
-        (lambda: Printed(label=5), "the label of printed records is text, got 5"),  # type: ignore[arg-type]
+        (lambda: Repartitioned(number_of_partitions="3"), "number_of_partitions must be an integer of at least 1, got '3'"),  # type: ignore[arg-type]
+        (lambda: Repartitioned(number_of_partitions=True), "must be an integer of at least 1, got True"),
+        (lambda: Printed(label=5), "the label of printed records must be a string, got 5"),  # type: ignore[arg-type]
         (lambda: Branched(function=5), "Branched takes a function as its function, got 5"),  # type: ignore[arg-type]
     ],
 )
@@ -248,7 +248,7 @@ def test_a_store_with_a_changelog_has_a_name_that_a_topic_can_have() -> None:
 
 
 def test_a_pattern_is_one_of_text() -> None:
-    refused(lambda: StreamsBuilder().stream(re.compile(b"a")), "not one of bytes")  # type: ignore[arg-type]
+    refused(lambda: StreamsBuilder().stream(re.compile(b"a")), "not of bytes")  # type: ignore[arg-type]
     refused(lambda: Topology().add_source("s", re.compile(b"a")), "a pattern of text, not of bytes")  # type: ignore[arg-type]
 
 
@@ -256,7 +256,7 @@ def test_a_table_without_windows_takes_no_store_of_windows() -> None:
     for supplier in (Stores.in_memory_window_store("s", 1000, 10), Stores.in_memory_session_store("s", 1000)):
         builder = StreamsBuilder()
         builder.stream("in").group_by_key().count(materialized=Materialized.as_(supplier))  # type: ignore[arg-type]
-        refused(builder.build, "and the table it is for has no windows: take a supplier of a key-value store")
+        refused(builder.build, "but its table is not windowed: use a supplier of a key-value store")
 
 
 def test_windows_take_no_store_without_windows() -> None:
@@ -290,8 +290,8 @@ def test_settings_are_a_dict_or_a_configuration() -> None:
 def test_a_split_ends_once() -> None:
     split = stream().split()
     split.default_branch()
-    refused(split.default_branch, "is finished; add branches before its default branch")
-    refused(lambda: split.branch(first), "is finished; add branches before its default branch")
+    refused(split.default_branch, "is complete: add branches before its default branch")
+    refused(lambda: split.branch(first), "is complete: add branches before its default branch")
 
 
 # ------------------------------------------------------------------ functions
@@ -312,7 +312,7 @@ async def endless(*values: Any) -> AsyncIterator[Any]:
         (
             lambda: stream().map_values(lambda key, value: value, name="m"),
             "m calls its mapper with (value), and '<lambda>.<locals>.<lambda>' takes (key, value); the method with"
-            " _with_key at the end of its name gives the key too",
+            " _with_key at the end of its name also passes the key",
         ),
         (
             lambda: stream().map_values_with_key(len),
@@ -549,7 +549,7 @@ def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: A
     message = failure_at_a_record(builder)
     assert message.startswith("TypeError in node '")
     assert f": the lambda at {__file__.rpartition('/')[2]}" in message.replace("tests/dsl/", "")
-    assert f" returned {wrong!r}; it has to return a pair (key, value); correct it, or set " in message
+    assert f" must return a pair (key, value), but returned {wrong!r}; correct it, or set " in message
 
 
 def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
@@ -576,7 +576,7 @@ def test_a_mapper_that_returns_a_text_or_nothing_for_many_is_told_what_is_wanted
     builder = StreamsBuilder()
     add(builder.stream("in"), wrong).to("out")
     message = failure_at_a_record(builder)
-    assert f" returned {wrong!r}; it has to return an iterable of {wanted}, such as a list" in message
+    assert f" must return an iterable of {wanted}, such as a list, but returned {wrong!r}" in message
 
 
 def test_two_topologies_of_one_builder_do_not_share_what_they_keep() -> None:

@@ -199,7 +199,7 @@ def test_a_record_without_an_id_is_dropped_and_one_of_another_kind_is_an_error()
     config = {"processing.exception.handler": log_and_continue_processing}
     given_records = [Given("k", "none", 0), Given("k", "list", 0), Given("k", "x", 0)]
     assert run(made, given_records, config) == ([Given("k", "x", 0)], 2)
-    with pytest.raises(ProcessingError, match="the id of a record is a str, bytes or int, or a tuple of these"):
+    with pytest.raises(ProcessingError, match="the id of a record must be a str, bytes or int, or a tuple of these"):
         run(made, given_records, {})
 
 

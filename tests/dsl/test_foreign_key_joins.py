@@ -241,7 +241,7 @@ def test_partitioners_of_the_user_choose_by_the_keys(tmp_path: Path) -> None:
 
 def test_a_partitioner_that_chooses_several_partitions_is_refused() -> None:
     joined: TableJoined[str, str] = TableJoined(other_partitioner=lambda *_: {0, 1})
-    with pytest.raises(ProcessingError, match="chooses exactly one partition"):
+    with pytest.raises(ProcessingError, match="must return exactly one partition"):
         outputs(topology(False, joined=joined), [("left", "a", "x1", 0)])
 
 
@@ -262,10 +262,10 @@ def test_what_is_no_table_of_the_same_builder_is_refused() -> None:
     builder = StreamsBuilder()
     table: KTable[str, str] = builder.table("left")
     stream: Any = builder.stream("right")
-    with pytest.raises(TopologyError, match=r"^a foreign-key join of a table takes another table, got KStream"):
+    with pytest.raises(TopologyError, match=r"^a foreign-key join of a table needs another table, got KStream"):
         table.foreign_key_join(stream, fk, plus)
     other: KTable[str, str] = StreamsBuilder().table("right")
-    with pytest.raises(TopologyError, match="come from different builders; use one StreamsBuilder"):
+    with pytest.raises(TopologyError, match="come from different builders: use one StreamsBuilder"):
         table.foreign_key_left_join(other, fk, plus)
 
 

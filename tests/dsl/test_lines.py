@@ -214,7 +214,7 @@ two = other.stream("b")  # here
 """.replace("max", "lambda *given: None")
         )
         lines = f"orders.py:{first}", f"orders.py:{second}"
-        assert "come from different builders; use one StreamsBuilder" in str(error)
+        assert "come from different builders: use one StreamsBuilder" in str(error)
         if "table" not in call:
             assert all(f" at {line}" in str(error) for line in lines)
     error, (first, second) = error_of("""

@@ -64,7 +64,7 @@ def test_only_a_global_table_has_a_mapped_key() -> None:
     builder = StreamsBuilder()
     stream: Any = builder.stream("in")
     for other in (stream, builder.table("t"), 5):
-        with pytest.raises(TopologyError, match="takes a mapped key in joins with a global table only"):
+        with pytest.raises(TopologyError, match="receives a mapped key in joins with a global table only"):
             stream.join_with_mapped_key(other, told, key_selector=city)
     with pytest.raises(TopologyError, match=r"its joiner with \(key, mapped_key, value, other\)"):
         stream.join_with_mapped_key(builder.global_table("g"), lambda key, value, other: key, key_selector=city)

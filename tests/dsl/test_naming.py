@@ -17,7 +17,7 @@ def test_a_name_that_could_be_part_of_a_topic_is_taken(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        *((name, "must be text that is not empty, got ") for name in ("", None, 7)),
+        *((name, "must be a string that is not empty, got ") for name in ("", None, 7)),
         *((name, "no topic can be called so") for name in (".", "..")),
         *((name, "contains a character other than ASCII letters") for name in ("a b", "ä", "a/b", "a\n")),
         ("x" * 250, "has 250 characters; the most is 249"),

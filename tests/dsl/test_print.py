@@ -50,12 +50,12 @@ def test_the_node_can_have_a_name() -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "no-such-directory"
-    with pytest.raises(TopologyError, match=r"cannot be printed to the file .*no-such-directory"):
+    with pytest.raises(TopologyError, match=r"cannot be printed to file .*no-such-directory"):
         Printed.to_file(folder / "file")
     folder.mkdir()
     given = Printed.to_file(folder / "file")
     folder.rmdir()
-    with pytest.raises(ConfigError, match=r"cannot print to the file .*no-such-directory"):
+    with pytest.raises(ConfigError, match=r"cannot print to file .*no-such-directory"):
         printed(given, ("a", "1"))
 
 

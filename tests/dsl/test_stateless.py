@@ -156,13 +156,15 @@ def test_a_pattern_must_match_the_whole_name_of_a_topic() -> None:
 
 @pytest.mark.parametrize("topics", ["", [], ["a", ""], [1], None])
 def test_a_stream_needs_topics(topics: Any) -> None:
-    with pytest.raises(TopologyError, match="a stream reads one or more topics, or a compiled pattern, got "):
+    with pytest.raises(TopologyError, match="a stream must read one or more topics, or a compiled pattern, got "):
         StreamsBuilder().stream(topics)
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])
 def test_a_sink_needs_a_topic(topic: Any) -> None:
-    with pytest.raises(TopologyError, match="a stream goes to a topic, or to those that a function names, got "):
+    with pytest.raises(
+        TopologyError, match="the topic of a stream must be a name, or a function that returns one, got "
+    ):
         StreamsBuilder().stream("in").to(topic)
 
 

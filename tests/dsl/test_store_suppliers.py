@@ -148,7 +148,7 @@ class Nothing(Mine):
     ("given", "says"),
     [
         (Fails, "failed for store 't': KeyError: 'nothing'"),
-        (Other, "was asked for store 't' and gave 'another'"),
+        (Other, "must return a supplier of store 't', but returned one of 'another'"),
         (Nothing, "expected a store supplier, got None"),
     ],
 )
@@ -167,7 +167,7 @@ def test_what_is_no_chooser_is_refused() -> None:
         StreamsConfig.of({**required, "default.dsl.store": "rockDB"})
     with pytest.raises(TopologyError, match="store_type must be the name of an engine or a DslStoreSuppliers"):
         Materialized(store_type=3)  # type: ignore[arg-type]
-    with pytest.raises(TopologyError, match="there is no storage engine named 'disk'"):
+    with pytest.raises(TopologyError, match="storage engine 'disk' does not exist"):
         Materialized(store_type="disk")
 
 

@@ -340,7 +340,7 @@ SUPPLIER = Stores.in_memory_window_store("mine", 10, 10, True)
         (lambda a, b: a.join(b, told), "needs windows=JoinWindows.of_time_difference_with_no_grace"),
         (lambda a, b: a.join(b, told, windows=5), "needs windows=.* got 5"),
         (lambda a, b: a.join("right", told, windows=OVER), "joined with a stream, a table or a global table, not"),
-        (lambda a, b: a.outer_join(b.to_table(), told, windows=OVER), "joined with a stream, not with KTable"),
+        (lambda a, b: a.outer_join(b.to_table(), told, windows=OVER), "joined with a stream only, got KTable"),
         (lambda a, b: a.join(b, "told", windows=OVER), "takes a function as its joiner, got 'told'"),
         (lambda a, b: a.join(b, told, windows=OVER, name="j"), "a join with a stream takes windows, joined; name"),
         (lambda a, b: a.join(b, told, windows=OVER, joined=5), "expected StreamJoined"),
@@ -348,7 +348,7 @@ SUPPLIER = Stores.in_memory_window_store("mine", 10, 10, True)
         (lambda a, b: a.join(StreamsBuilder().stream("x"), told, windows=OVER), "come from different builders"),
         (lambda a, b: JoinWindows.of_time_difference_with_no_grace(5).before(-6), "contains no time"),
         (lambda a, b: JoinWindows.of_time_difference_and_grace(5, -1), "must not be negative, got -1 ms"),
-        (lambda a, b: StreamJoined(logging=False, topic_config={"a": "b"}), "which logging=False turns off"),
+        (lambda a, b: StreamJoined(logging=False, topic_config={"a": "b"}), "but logging=False turns it off"),
         (lambda a, b: StreamJoined(store_type="nowhere"), "nowhere"),
         (
             lambda a, b: StreamJoined(this_store_supplier=SUPPLIER, other_store_supplier=SUPPLIER),
@@ -365,7 +365,7 @@ SUPPLIER = Stores.in_memory_window_store("mine", 10, 10, True)
         ),
         (
             lambda a, b: a.join(b, told, windows=OVER.before(9), joined=StreamJoined(this_store_supplier=SUPPLIER)),
-            "has windows of 10 ms, kept for 10 ms; the join needs 14 ms, kept for 14 ms",
+            "has windows of 10 ms with a retention of 10 ms, but the join needs 14 ms with a retention of 14 ms",
         ),
         (
             lambda a, b: a.join(

@@ -48,13 +48,13 @@ def test_limits_and_strategies() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: BufferConfig.max_records(-1), "records of a suppression's buffer cannot be -1"),
-        (lambda: BufferConfig.max_bytes(1.5), "bytes of a suppression's buffer cannot be 1.5"),  # type: ignore[arg-type]
-        (lambda: Suppressed.until_time_limit(-1, UNBOUNDED), "time_to_wait cannot be negative"),
-        (lambda: Suppressed.until_time_limit(1, BufferConfig()), "takes BufferConfig.max_records"),
+        (lambda: BufferConfig.max_records(-1), "records of a suppression's buffer must be a non-negative number, got -1"),
+        (lambda: BufferConfig.max_bytes(1.5), "bytes of a suppression's buffer must be a non-negative number, got 1.5"),  # type: ignore[arg-type]
+        (lambda: Suppressed.until_time_limit(-1, UNBOUNDED), "time_to_wait must not be negative"),
+        (lambda: Suppressed.until_time_limit(1, BufferConfig()), "needs BufferConfig.max_records"),
         (lambda: Suppressed.until_window_closes(BufferConfig.max_records(1)), "emits early when it is full"),  # type: ignore[arg-type]
         (lambda: Suppressed.until_time_limit(1, UNBOUNDED).with_name("a b"), "contains a character"),
-        (lambda: StreamsBuilder().table("t").suppress("soon"), "suppress takes Suppressed.until_time_limit"),  # type: ignore[arg-type]
+        (lambda: StreamsBuilder().table("t").suppress("soon"), "suppress needs Suppressed.until_time_limit"),  # type: ignore[arg-type]
         (lambda: StreamsBuilder().table("t").suppress(Suppressed.until_window_closes(UNBOUNDED)), "has none"),
     ],
 )

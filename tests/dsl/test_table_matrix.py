@@ -435,5 +435,5 @@ def test_all_consumers_start_and_have_the_right_row(kind: str, settings: dict[st
 
 
 def test_a_versioned_table_is_not_suppressed() -> None:
-    with pytest.raises(TopologyError, match="only tables that are not versioned"):
+    with pytest.raises(TopologyError, match="only unversioned tables"):
         results(KINDS["versioned"], CONSUMERS["suppress"], {})

@@ -85,7 +85,7 @@ def test_one_pair_of_serdes_serves_the_topic_and_the_store() -> None:
 
 @pytest.mark.parametrize("topic", ["", None, ["a"]])
 def test_a_table_reads_one_topic(topic: Any) -> None:
-    with pytest.raises(TopologyError, match="a table reads one topic, got "):
+    with pytest.raises(TopologyError, match="a table must read exactly one topic, got "):
         StreamsBuilder().table(topic)
 
 

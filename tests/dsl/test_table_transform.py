@@ -138,7 +138,7 @@ def test_a_transformer_cannot_forward() -> None:
 
     builder = StreamsBuilder()
     builder.table("in").transform_values(Forwarding, name="t").to_stream().to("out")
-    with pytest.raises(StreamsError, match="a transformer of values cannot forward: it returns the new value"):
+    with pytest.raises(StreamsError, match="a value transformer cannot forward: return the new value"):
         changes(builder.build(), ("a", "1"))
 
 
@@ -161,7 +161,7 @@ def test_an_error_of_init_names_the_node() -> None:
     [
         (Shout(), "needs a supplier: a class or function that makes a new ValueTransformerWithKey"),
         (lambda: SHOUT, "returned the same object twice"),
-        (object, "which is no ValueTransformerWithKey"),
+        (object, "which is not a ValueTransformerWithKey"),
         (lambda: 1 / 0, "the supplier of 't' failed: ZeroDivisionError"),
     ],
 )

@@ -82,7 +82,7 @@ def test_questions_find_the_rows_of_a_recomputation(materialized: Any, given_rec
 def test_two_times_to_live_are_refused() -> None:
     _, records = stream()
     given = Materialized(name="t", time_to_live=TimeToLive(5, by="access"))
-    with pytest.raises(TopologyError, match=r"two times to live, ttl=7 and TimeToLive.*leave out one"):
+    with pytest.raises(TopologyError, match=r"two times to live, ttl=7 and TimeToLive.*remove one"):
         records.to_table(ttl=7, materialized=given)
 
 

@@ -330,18 +330,18 @@ def grouped() -> Any:
         (lambda: SlidingWindows.of_time_difference_with_no_grace(-1), "time difference of sliding windows"),
         (lambda: SessionWindows.of_inactivity_gap_with_no_grace(-1), "inactivity gap of sessions"),
         (lambda: UnlimitedWindows.of().start_on(-1), "start of an unlimited window"),
-        (lambda: grouped().windowed_by(10), "windowed_by takes TimeWindows, .* got 10"),
+        (lambda: grouped().windowed_by(10), "windowed_by needs TimeWindows, .* got 10"),
         (lambda: grouped().windowed_by(Odd()).emit_strategy(FINAL), "not for Odd"),
-        (lambda: grouped().windowed_by(UnlimitedWindows.of()).emit_strategy("late"), "emit_strategy takes .* 'late'"),
+        (lambda: grouped().windowed_by(UnlimitedWindows.of()).emit_strategy("late"), "emit_strategy needs .* 'late'"),
         (
             lambda: (
                 grouped().windowed_by(TimeWindows.of_size_and_grace(10, 5)).count(materialized=stored(retention=14))
             ),
-            "retention of store 't' is 14 ms; its windows need at least 15 ms",
+            "retention of store 't' is 14 ms, but its windows need at least 15 ms",
         ),
         (
             lambda: grouped().windowed_by(TIME[0]).count(materialized=stored(time_to_live=TimeToLive(5))),
-            "give it retention= in its Materialized, not a time to live",
+            "give it retention= in its Materialized instead of a time to live",
         ),
         (lambda: grouped().windowed_by(TIME[0]).reduce(5), "reducer"),
         (lambda: grouped().windowed_by(TIME[0]).aggregate(str, 5), "aggregator"),

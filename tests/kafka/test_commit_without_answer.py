@@ -42,7 +42,7 @@ def is_lost() -> None:
 
 @pytest.mark.parametrize(
     ("check", "limit_ms", "said"),
-    [(lambda: None, 50, "did not answer within 0 s"), (is_lost, 30_000, "has lost all")],
+    [(lambda: None, 50, "did not respond within 0 s"), (is_lost, 30_000, "has lost all")],
 )
 def test_the_client_is_given_up(check: Any, limit_ms: int, said: str) -> None:
     client = Silent()
@@ -51,7 +51,7 @@ def test_the_client_is_given_up(check: Any, limit_ms: int, said: str) -> None:
         with pytest.raises(ClientUnusable, match=said):
             tried.commit(client, b"", OFFSETS, is_calling_back=False)
         assert tried.is_given_up
-        with pytest.raises(ClientUnusable, match="this client was given up"):
+        with pytest.raises(ClientUnusable, match="this client was abandoned"):
             GivenUpClient().unsubscribe()
     finally:
         client.ends.set()

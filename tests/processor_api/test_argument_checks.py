@@ -36,9 +36,9 @@ def connect() -> object:
     ("call", "says"),
     [
         (connect, "name the stores that are connected to processor 'p'"),
-        (lambda: Materialized.as_(None), "Materialized.as_ takes the name of a store"),  # type: ignore[arg-type]
-        (lambda: Printed.to_file(None), "the path of a file, got None"),  # type: ignore[arg-type]
-        (lambda: Printed.to_file(Path(__file__).parent / "none" / "x"), "its directory must be there"),
+        (lambda: Materialized.as_(None), "Materialized.as_ needs the name of a store"),  # type: ignore[arg-type]
+        (lambda: Printed.to_file(None), "must be a path, got None"),  # type: ignore[arg-type]
+        (lambda: Printed.to_file(Path(__file__).parent / "none" / "x"), "create its directory"),
         (lambda: AutoOffsetReset("never"), "the start is one of earliest, latest, none, by_duration, got 'never'"),
         (lambda: AutoOffsetReset("by_duration"), "a duration is given for by_duration, and for no other start"),
         (lambda: Window(-1, 0), "a window does not start before 0, and does not end before its start, got -1 to 0 ms"),

@@ -90,10 +90,10 @@ def stream() -> Any:
         (lambda: stream().map_values("x", name="mine"), "mine takes a function as its mapper, got 'x'"),
         (lambda: stream().filter(bool, name=5), "expected a name, got 5"),
         (lambda: stream().group_by_key().reduce(ANY), "takes a function as its reducer, got None"),
-        (lambda: stream().merge(5), "a stream is merged with another stream, not with 5"),
+        (lambda: stream().merge(5), "a stream can be merged with another stream only, got 5"),
         (
             lambda: stream().merge(StreamsBuilder().table("t")),
-            "a stream is merged with another stream, not with KTable(",
+            "a stream can be merged with another stream only, got KTable(",
         ),
         (lambda: stream().split(name="s-").branch(ANY), "branch s-1 takes a function as its predicate, got None"),
         (lambda: stream().split().branch(bool, print), "expected Branched(...), got <built-in function print>"),

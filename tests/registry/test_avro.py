@@ -245,13 +245,13 @@ def test_references_are_fetched_for_writing_and_reading(registry: SchemaRegistry
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({"sku": "tea", "count": 1.5}, "field count is no int: 1.5"),
-        ({"sku": "tea", "count": 1 << 31}, "field count is no int: 2147483648"),
-        ({"sku": "tea", "count": True}, "field count is no int: True"),
-        ({"sku": None, "count": 1}, "field sku is no string: None"),
+        ({"sku": "tea", "count": 1.5}, "field count must be int, got 1.5"),
+        ({"sku": "tea", "count": 1 << 31}, "field count must be int, got 2147483648"),
+        ({"sku": "tea", "count": True}, "field count must be int, got True"),
+        ({"sku": None, "count": 1}, "field sku must be string, got None"),
         ({"sku": "tea"}, "field count is missing"),
         ({"sku": "tea", "count": 1, "colour": "red"}, "field colour is not in the schema of Item"),
-        ("tea", "the value is no record Item"),
+        ("tea", "the value must be record Item"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_field(registry: SchemaRegistry, value: Any, why: str) -> None:
@@ -265,7 +265,7 @@ def test_a_field_inside_of_others_is_named_by_its_way(registry: SchemaRegistry) 
     class Box:
         items: list[Item]
 
-    with pytest.raises(SchemaError, match=r"field items\[1\].count is no int: 1.5"):
+    with pytest.raises(SchemaError, match=r"field items\[1\].count must be int, got 1.5"):
         bound(Avro(Box, registry=registry)).serialize(Box([Item("tea"), Item("milk", 1.5)]))  # type: ignore[arg-type]
 
 
@@ -327,8 +327,8 @@ def negative() -> Limited:
         (Choice, Choice("xl"), "could not be read: .*size"),  # type: ignore[arg-type]
         (Priced, Priced(Decimal("1234.50")), "field price has more than 3 digits before the point"),
         (Priced, Priced(Decimal("1.505")), "field price has 3 digits after the point, but its type has 2"),
-        (Priced, Priced(Decimal("NaN")), "field price is no number"),
-        (Ratio, Ratio((1 << 53) + 1), "field value is no double"),
+        (Priced, Priced(Decimal("NaN")), "field price must be number"),
+        (Ratio, Ratio((1 << 53) + 1), "field value must be double"),
         (datetime.time, NINE.replace(tzinfo=datetime.UTC), "has a time zone, which time-micros does not store"),
     ],
     ids=lambda one: one.__name__ if isinstance(one, type) else "",
@@ -349,7 +349,7 @@ def test_microseconds_are_refused_where_the_schema_keeps_milliseconds(registry: 
     schema = {"type": "int" if logical == "time-millis" else "long", "logicalType": logical}
     serde = bound(Avro(schema=schema, registry=registry))
     assert serde.deserialize(serde.serialize(exact)) == exact
-    with pytest.raises(SchemaError, match=f"has microseconds, and {logical} keeps milliseconds"):
+    with pytest.raises(SchemaError, match=f"has microseconds, but {logical} stores milliseconds"):
         serde.serialize(exact.replace(microsecond=1001))
 
 

@@ -271,7 +271,7 @@ def test_a_wrong_number_of_results_is_an_error_of_every_record(tmp_path: Path) -
         add(kit, "1", "1", "2")
         with pytest.raises(
             ProcessingError,
-            match=r"got 2 results for a batch of 3 records from .*without_doubles at .*: return one for each",
+            match=r"without_doubles at .* of node .* must return one result for each of the 3 records of a batch, got 2",
         ):
             kit.task.process(10)
 
@@ -308,7 +308,7 @@ def test_a_batch_processor_forwards_any_number_of_records(tmp_path: Path) -> Non
         assert [time for _, _, time in kit.sent("out")] == [100, 100, 100]
         assert failed[0] == (1, "bad", "bad")
         assert failed[1][:2] == (3, "strange")
-        assert "a list of Records, or an exception, not ['a text']" in failed[1][2]
+        assert "a list of Records or an exception for each record, got ['a text']" in failed[1][2]
         failed.clear()
         add(kit, "d", "all")
         kit.task.process(10)
@@ -359,23 +359,23 @@ def test_a_batch_processor_that_forwards_by_its_context_is_told(tmp_path: Path) 
     builder.stream("in").process_batch(Forwarding).to("out")
     with TaskKit(builder.build(), tmp_path) as kit:
         add(kit, "a")
-        with pytest.raises(ProcessingError, match="process_batch returns the records to send on"):
+        with pytest.raises(ProcessingError, match="return the records from process_batch"):
             kit.task.process(1)
 
 
 def test_a_supplier_of_something_else_is_named(tmp_path: Path) -> None:
     builder = StreamsBuilder()
     builder.stream("in").process_batch(object, name="scores")  # type: ignore[arg-type]
-    with pytest.raises(ProcessingError, match=r"supplier of node 'scores' made <object.*which is no BatchProcessor"):
+    with pytest.raises(ProcessingError, match=r"supplier of node 'scores' made <object.*which is not a BatchProcessor"):
         TaskKit(builder.build(), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_records": 0}, "max_records of node 'b' is a number of records, at least 1, not 0"),
-        ({"max_records": 1.5}, "max_records of node 'b' is a number of records, at least 1, not 1.5"),
-        ({"max_records": True}, "max_records of node 'b' is a number of records, at least 1, not True"),
+        ({"max_records": 0}, "max_records of node 'b' must be at least 1, got 0"),
+        ({"max_records": 1.5}, "max_records of node 'b' must be at least 1, got 1.5"),
+        ({"max_records": True}, "max_records of node 'b' must be at least 1, got True"),
         ({"max_wait": 0}, "max_wait of node 'b' is at least 1 ms, not 0"),
     ],
 )

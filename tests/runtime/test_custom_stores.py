@@ -58,9 +58,9 @@ def test_a_processor_gets_the_calls_of_the_store_and_not_its_life(tmp_path: Path
         assert (store.name, store.is_open, store.persistent) == ("store", True, True)
         assert store.get("k") == "v"
         for call in (lambda: store.commit({}), lambda: store.init(None), store.close):
-            with pytest.raises(StoreError, match="store 'store' is initialised, committed and closed by the runtime"):
+            with pytest.raises(StoreError, match="only the runtime initializes, commits and closes store 'store'"):
                 call()
-        with pytest.raises(AttributeError, match="store 'store' is a Texts, which has no 'fetch'"):
+        with pytest.raises(AttributeError, match="store 'store' is a Texts, which does not have 'fetch'"):
             store.fetch("k")
         with pytest.raises(AttributeError, match="_file"):
             _ = store._file
@@ -71,7 +71,7 @@ def test_a_processor_gets_the_calls_of_the_store_and_not_its_life(tmp_path: Path
 
 def test_a_commit_in_a_processor_is_an_error_of_that_processor(tmp_path: Path) -> None:
     with TaskKit(using(Stores.custom("store", Texts), lambda store, record: store.commit({})), tmp_path) as kit:
-        with pytest.raises(ProcessingError, match="a processor that wants a commit calls context") as caught:
+        with pytest.raises(ProcessingError, match="to request a commit, call context") as caught:
             kit.pipe("in", b"k", b"v")
         assert caught.value.node == "p"
 
@@ -115,7 +115,7 @@ def test_what_a_store_lacks_is_named(call: str, tmp_path: Path) -> None:
 
     for kind in (Texts, Declared):
         with TaskKit(using(Stores.custom("store", kind), puts), tmp_path) as kit:
-            says = f"store 'store' cannot do {call}: {kind.__name__} does not implement it"
+            says = f"store 'store' does not support {call}: {kind.__name__} does not implement it"
             with pytest.raises(StoreError, match=says):
                 getattr(kit.store("store"), call)("k")
 
@@ -141,7 +141,7 @@ def test_a_store_is_given_its_place_and_its_changelog(tmp_path: Path) -> None:
         def init(self, context: StateStoreContext) -> None:
             seen.append(context)
             assert context.state_dir.is_dir()
-            with pytest.raises(StoreError, match="logs a change, but it is being initialised or restored"):
+            with pytest.raises(StoreError, match="logs a change, but it is being initialized or restored"):
                 context.log_change(b"k", b"v")
             super().init(context)
 
@@ -161,7 +161,7 @@ def test_a_store_is_given_its_place_and_its_changelog(tmp_path: Path) -> None:
         kit.commit()
         assert kit.sent("app-store-changelog") == [(b"k", b"v", 5), (b"x", None, 7)]
         for bad in (("text", b""), (b"k", "text")):
-            with pytest.raises(StoreError, match="a changelog takes bytes"):
+            with pytest.raises(StoreError, match="a changelog accepts bytes"):
                 context.log_change(*bad)  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="logs a change, but it is closed"):
         context.log_change(b"k", b"v")
@@ -180,7 +180,7 @@ def test_a_byte_store_is_logged_for(tmp_path: Path) -> None:
         kit.commit()
         assert own(kit).get(b"k") == b"v"
         assert kit.sent("app-store-changelog") == [(b"k", b"v", 5)]
-        with pytest.raises(StoreError, match="a byte store, whose changes are logged for it"):
+        with pytest.raises(StoreError, match="a byte store, so the library logs its changes"):
             own(kit).context.log_change(b"k", b"v")
 
 
@@ -362,7 +362,7 @@ def test_a_logged_store_that_cannot_be_restored_is_refused(tmp_path: Path) -> No
             super().init(context)
             context.restore = None  # type: ignore[attr-defined]
 
-    with pytest.raises(StateError, match="custom store 'store' is logged and could not be restored"):
+    with pytest.raises(StateError, match="custom store 'store' is logged, but could not be restored"):
         TaskKit(using(Stores.custom("store", Unregistered), puts), tmp_path / "1")
     silent = Stores.custom("store", Unregistered).with_logging_disabled()
     with TaskKit(using(silent, puts), tmp_path / "2") as kit:

@@ -246,7 +246,7 @@ def test_every_kind_of_store_works_on_an_engine_of_ones_own(caching: bool, sqlit
 
 
 UNKNOWN = (
-    r"there is no storage engine named 'sqlit'; those known are memory.*rocksdb.*registered by an entry point of the"
+    r"storage engine 'sqlit' does not exist; existing engines are memory.*rocksdb.*by an entry point of the"
     r" group 'streams.engines'.*store='store'"
 )
 

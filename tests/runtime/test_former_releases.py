@@ -62,7 +62,7 @@ def test_the_state_of_a_later_release_is_refused_and_kept(kafka: EmbeddedKafka, 
     assert len(databases) > 2
     for database in databases:
         set_format(database, b"2")
-    with pytest.raises(StateError, match="has format 2, this release reads 1: run the newer release"):
+    with pytest.raises(StateError, match="has format 2, but this release reads 1: run the newer release"):
         run(kafka, state_dir, drawn(1))
     for database in databases:
         set_format(database, FORMAT_VERSION)

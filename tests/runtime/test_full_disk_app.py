@@ -75,8 +75,8 @@ def test_a_commit_waits_for_room(
     [line] = [one for one in caplog.records if one.getMessage() == FULL]
     assert line.levelname == "WARNING"
     assert line.directory == str(running.directory / "app")  # type: ignore[attr-defined]
-    assert "there is no space left for" in line.error  # type: ignore[attr-defined]
-    assert "bytes are left" in line.error  # type: ignore[attr-defined]
+    assert "no space is left for" in line.error  # type: ignore[attr-defined]
+    assert "bytes remain" in line.error  # type: ignore[attr-defined]
     assert ClientState.PENDING_ERROR not in running.entered()
 
 
@@ -163,7 +163,7 @@ def test_a_disk_that_stays_full_is_an_error(disk: FillingDisk, running: Cluster)
     failure = running.failed()
     assert isinstance(failure, TaskTimeoutError)
     assert isinstance(failure.__cause__, DiskFullError)
-    assert "there is no space left for" in str(failure)
+    assert "no space is left for" in str(failure)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -115,7 +115,7 @@ def test_a_start_on_a_disk_that_stays_full_fails(disk: FillingDisk, running: Clu
         retry_backoff_ms=10,
         task_timeout_ms=200,
     )
-    with pytest.raises(TaskTimeoutError, match="there is no space left for") as caught:
+    with pytest.raises(TaskTimeoutError, match="no space is left for") as caught:
         app.start()
     assert isinstance(caught.value.__cause__, DiskFullError)
     assert app.state is ClientState.ERROR

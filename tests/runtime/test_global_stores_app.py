@@ -451,7 +451,7 @@ def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: Cluste
     app = kit.start(with_processor(Upper, WritesGlobal))
     kit.send_pairs("in", [("a", "x")])
     error = ends_with(kit, app, ProcessingError)
-    assert "node 'KSTREAM-PROCESSOR-0000000003' writes to store 'g', which it can only read" in str(error)
+    assert "node 'KSTREAM-PROCESSOR-0000000003' can only read store 'g', not write to it" in str(error)
     assert kit.broker.groups.group("app").offsets.get(TopicPartition("in", 0)) in (None, (0, ""))
 
 

@@ -153,7 +153,7 @@ def test_rows_of_another_form_are_refused(place: Place) -> None:
         (place.folder / newer.name(newer.made_ms)).write_bytes(newer.to_json())
     logged = len(place.cluster.broker.records("app-counts-changelog"))
     assert place.begin(topology(), "a") == (["a=3"], logged)
-    assert "has no rows that this release reads" in place.said(REFUSED)[0]
+    assert "does not have rows that this release reads" in place.said(REFUSED)[0]
     assert not place.said(TAKEN)
 
 

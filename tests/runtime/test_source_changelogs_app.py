@@ -274,7 +274,7 @@ def test_only_its_own_processor_writes_to_a_read_only_store(kit: Cluster) -> Non
     kit.send_pairs("in", [("a", "x")])
     kit.until(lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, ProcessingError)
-    assert "node 'p' writes to store 'r', which it can only read: only node 'rp'" in str(app.failure)
+    assert "node 'p' can only read store 'r', not write to it: only node 'rp'" in str(app.failure)
 
 
 def test_new_records_are_seen_by_connected_processors_at_once(kit: Cluster) -> None:

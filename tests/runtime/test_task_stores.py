@@ -320,7 +320,7 @@ def test_what_is_dropped_is_gone_and_its_users_are_told(tmp_path: Path) -> None:
         kit.pipe("in", b"k", b"a")
         store = kit.store("store")
         kit.task.stores.drop_uncommitted()
-        with pytest.raises(StoreError, match="store 'store' is closed: its task is not on this worker any more"):
+        with pytest.raises(StoreError, match="store 'store' is closed: its task is no longer on this worker"):
             store.get("a")
         assert kit.task.stores.changelogs.by_store == {}
         kit.task.stores.open(kit.collector, {})

@@ -151,7 +151,7 @@ def claim_a_good_sum(snapshots: Path) -> None:
         (lambda path: edit(path, files={"counts.plain": {}}), "snapshot.json is damaged"),
         (name_other_files, "it lists files that do not belong to a snapshot"),
         (claim_another_family, "the store now has another kind, without 'counts.timestamped'"),
-        (claim_a_good_sum, "cannot take over the file"),
+        (claim_a_good_sum, "cannot import file"),
         (lambda path: edit(path, version=2), "it has version 2 with layout 1, but this release reads version 1"),
         (lambda path: edit(path, layout="2"), "it is of version 1 with layout 2"),
         (lambda path: edit(path, partition=1), f"it is of store 'counts' and {CHANGELOG}-1"),

@@ -356,7 +356,7 @@ def test_a_view_that_is_read_only(kind: Kind, opened: Opened) -> None:
     offered = [name for name in writes if hasattr(type(kit.facade), name)]
     assert "put" in offered
     for name in offered:
-        with pytest.raises(StoreError, match=r"node 'reader' writes to store 's'.*it belongs to a topic"):
+        with pytest.raises(StoreError, match=r"node 'reader' can only read store 's'.*it belongs to a topic"):
             getattr(view, name)("a", "v")
     for rows in (*kind.lists.values(), *kind.backward.values()):
         assert list(rows(view, None, None)) == list(rows(kit.facade, None, None))

@@ -82,7 +82,7 @@ def test_without_the_family_of_offsets_nothing_is_opened(database: Path) -> None
     drop_family(database, OFFSETS)
     for _ in range(2):
         said = refusal(database)
-        assert "its family 'offsets' does not say which format it has; stop the application and run" in said
+        assert "its family 'offsets' does not contain the format; stop the application and run" in said
         assert "`streams state rebuild --task 0_0`" in said
     rebuilt(database, "--task", "0_0")
     assert not database.exists()

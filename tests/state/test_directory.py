@@ -210,7 +210,9 @@ def test_a_directory_of_another_application_is_refused(root: Path, directory: St
 
 def test_a_newer_format_is_refused(root: Path, directory: StateDirectory) -> None:
     (directory.path / METADATA_FILE).write_text('{"format_version": 2, "application_id": "app", "process_uuid": "new"}')
-    assert "was written by a newer version of this library (format 2, this one knows 1): upgrade" in refusal(root)
+    assert "was written by a newer version of this library (format 2, this version supports 1): upgrade" in refusal(
+        root
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_state_of_java_is_refused_and_left_as_it_is(root: Path, java: str) -> No
     (root / "app" / java).parent.mkdir(parents=True)
     (root / "app" / java).touch()
     before = sorted(root.rglob("*"))
-    assert "holds state of Kafka Streams in Java, whose files this library does not read: set state.dir" in refusal(
+    assert "holds state of Kafka Streams in Java, and this library does not read its files: set state.dir" in refusal(
         root
     )
     assert sorted(root.rglob("*")) == before
@@ -238,7 +240,7 @@ def test_state_of_java_is_refused_and_left_as_it_is(root: Path, java: str) -> No
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
-    assert refusal(tmp_path / "state").startswith(f"{tmp_path / 'state'} is not a directory: move it out of the way")
+    assert refusal(tmp_path / "state").startswith(f"{tmp_path / 'state'} is not a directory: move it elsewhere")
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "app").touch()
     assert "is not a directory" in refusal(tmp_path / "root")
@@ -264,7 +266,7 @@ def test_each_trouble_with_the_disk_says_what_to_do(code: int, expected: str) ->
 def test_a_full_disk_is_told_with_what_is_left_and_may_pass(code: int) -> None:
     error = directory_error(OSError(code, os.strerror(code)), Path("/s"))
     assert re.fullmatch(
-        r"there is no space left for /s \([\d,]+ bytes are left\): free some, or set state.dir to another disk",
+        r"no space is left for /s \([\d,]+ bytes remain\): free some, or set state.dir to another disk",
         error.message,
     )
     assert isinstance(error, DiskFullError)
@@ -280,7 +282,7 @@ def test_a_directory_has_room_if_a_file_of_some_size_can_be_written(tmp_path: Pa
 @pytest.mark.parametrize(
     ("mount", "expected"),
     [
-        ("size=4k,nr_inodes=2", "there is no space left for "),
+        ("size=4k,nr_inodes=2", "no space is left for "),
         ("ro", " is on a read-only file system: "),
     ],
 )

@@ -263,7 +263,9 @@ def test_a_newer_format_is_refused(path: Path) -> None:
     write(engine, {FORMAT_KEY: b"2"}, OFFSETS)
     engine.close()
     for _ in range(2):
-        expected = "has format 2, this release reads 1: run the newer release, or stop .*`streams state rebuild --task"
+        expected = (
+            "has format 2, but this release reads 1: run the newer release, or stop .*`streams state rebuild --task"
+        )
         with pytest.raises(StateError, match=expected):
             RocksEngine(path, FAMILIES)
 

@@ -143,7 +143,7 @@ def test_the_holder_of_a_lock_is_named(tmp_path: Path, family: Callable[..., Fam
     assert named.startswith(f"process {found.process.pid} ({sys.executable} -c ")
     assert "suspended" not in named
     found.kill_parent()
-    assert holder_of(lock) == f"process {found.process.pid}, or one that was forked from it"
+    assert holder_of(lock) == f"process {found.process.pid}, or a process that was forked from it"
 
 
 def test_a_holder_that_is_suspended_is_said_to_be(tmp_path: Path, family: Callable[..., Family]) -> None:
@@ -151,7 +151,7 @@ def test_a_holder_that_is_suspended_is_said_to_be(tmp_path: Path, family: Callab
     pid = family().process.pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        ending = f", which is suspended: `kill -CONT {pid}` has it go on"
+        ending = f", which is suspended: `kill -CONT {pid}` resumes it"
         wait_until("it is said to be", lambda: holder_of(tmp_path / "app" / "locks" / "0_1.lock").endswith(ending))
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -184,12 +184,12 @@ def test_a_command_line_is_named_without_values_and_cut(tmp_path: Path) -> None:
 def test_the_note_names_a_process_that_cannot_be_seen(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     path.write_text("17 another-host\n")
-    assert holder_of(path) == "process 17 on host another-host, or one that was forked from it"
+    assert holder_of(path) == "process 17 on host another-host, or a process that was forked from it"
     path.write_bytes(b"\xff \x1b[2J\n")
     assert holder_of(path).isprintable()
     path.write_bytes(b"")
-    assert holder_of(path).startswith("a process that this one cannot see")
-    assert holder_of(tmp_path / "missing").startswith("a process that this one cannot see")
+    assert holder_of(path).startswith("a process of another user, container or host")
+    assert holder_of(tmp_path / "missing").startswith("a process of another user, container or host")
 
 
 def test_another_thread_of_this_process_is_named(tmp_path: Path) -> None:

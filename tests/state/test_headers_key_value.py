@@ -98,10 +98,10 @@ def kit(tmp_path: Path) -> StoreKit:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda store: store.put("a", "plain"), "takes ValueTimestampHeaders, got 'plain'"),
-        (lambda store: store.put("a", ("v", 1)), "takes ValueTimestampHeaders"),
-        (lambda store: store.put("a", ValueTimestampHeaders("v", -1, [])), "not negative, got -1"),
-        (lambda store: store.put("a", ValueTimestampHeaders("v", None, [])), "not negative, got None"),
+        (lambda store: store.put("a", "plain"), "needs ValueTimestampHeaders, got 'plain'"),
+        (lambda store: store.put("a", ("v", 1)), "needs ValueTimestampHeaders"),
+        (lambda store: store.put("a", ValueTimestampHeaders("v", -1, [])), "from 0 to 2 to the 63 minus 1, got -1"),
+        (lambda store: store.put("a", ValueTimestampHeaders("v", None, [])), "63 minus 1, got None"),
         (lambda store: store.put("a", ValueTimestampHeaders(5, 1, [])), "cannot write the value"),
         (lambda store: store.put("a", ValueTimestampHeaders("v", 1, [("name", "text")])), "cannot write the value"),
         (lambda store: store.put(None, ValueTimestampHeaders("v", 1, [])), "null keys"),

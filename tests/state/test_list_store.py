@@ -155,13 +155,13 @@ def test_a_list_store_is_never_cached() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("", "at least 5 bytes, this one has 0"),
-        ("01 0000", "at least 5 bytes, this one has 3"),
+        ("", "at least 5 bytes, got 0"),
+        ("01 0000", "at least 5 bytes, got 3"),
         ("00 00000001", "not a list of byte arrays: strategy 0, 1 items"),
         ("01 ffffffff", "not a list of byte arrays: strategy 1, -1 items"),
         ("01 00000001", "ends early, after 0 items"),
-        ("01 00000001 00000002 61", "takes 11 bytes, and there are 10"),
-        ("01 00000000 61", "takes 5 bytes, and there are 6"),
+        ("01 00000001 00000002 61", "needs 11 bytes, got 10"),
+        ("01 00000000 61", "needs 5 bytes, got 6"),
     ],
 )
 def test_what_is_no_list_is_not_read(row: str, says: str) -> None:

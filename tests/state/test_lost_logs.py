@@ -201,7 +201,7 @@ def test_an_older_log_that_was_lost_is_damage(change: Callable[[Path], None], ki
         assert rows == model(last)
         return
     for _ in range(2):  # RocksDB has made tables of what it read
-        with pytest.raises(DamagedStateError, match=r"commits? \d+.* missing.*a log|does not say which format"):
+        with pytest.raises(DamagedStateError, match=r"commits? \d+.* missing.*a log|does not contain the format"):
             contents(killed)
 
 

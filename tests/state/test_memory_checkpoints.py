@@ -170,5 +170,5 @@ def test_files_that_are_cut_are_refused(cut: int, tmp_path: Path) -> None:
 def test_files_of_another_form_are_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "000000.rows").write_bytes(content)
-    with pytest.raises(StateError, match="has no rows that this release reads"):
+    with pytest.raises(StateError, match="does not have rows that this release reads"):
         MemoryEngine().take_over(tmp_path / "copy")

@@ -86,7 +86,7 @@ def test_every_write_is_refused_with_the_names_of_node_and_store(call: str, engi
     writer = opened(engine, plain())
     shown: Any = read_only(writer, "node", "it belongs to another").facade
     arguments: tuple[Any, ...] = ({"put_all": ([("a", 1)],), "delete": ("a",)}).get(call, ("a", 1))
-    with pytest.raises(StoreError, match=r"node 'node' writes to store 'p'.*it belongs to another") as found:
+    with pytest.raises(StoreError, match=r"node 'node' can only read store 'p'.*it belongs to another") as found:
         getattr(shown, call)(*arguments)
     assert (found.value.node, found.value.store) == ("node", "p")
     assert writer.facade.get("a") is None

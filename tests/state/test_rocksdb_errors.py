@@ -34,7 +34,7 @@ SYSTEM = {
     errno.ENOMEM: "low-memory",
     errno.EMFILE: "ulimit -n",
     errno.ENFILE: "fs.file-max",
-    errno.ENOENT: "put it back",
+    errno.ENOENT: "move it back",
 }
 
 
@@ -102,7 +102,7 @@ def test_a_directory_that_was_moved_is_not_taken_for_damaged(path: str) -> None:
     text = f"IO error: {words}: While open a file for random read: {path}/000010.sst: {words}"
     error = mapped(Exception(text), path, "read", "counts.plain")
     assert type(error) is StateDirectoryError
-    assert "if it was moved, stop the application and put it back" in str(error)
+    assert "if it was moved, stop the application and move it back" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_file_that_is_none_leaves_the_database_as_it_was(tmp_path: Path) -> No
     engine = RocksEngine(tmp_path / "db", ["s.rows"])
     (tmp_path / "0.sst").write_bytes(b"no table file")
     for path in (tmp_path / "0.sst", tmp_path / "missing.sst"):
-        with pytest.raises(StateError, match="cannot take over the file"):
+        with pytest.raises(StateError, match="cannot import file"):
             engine.ingest({"s.rows": path})
     assert not engine.holds("s.rows")
     batch = engine.batch()

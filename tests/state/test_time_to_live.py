@@ -466,7 +466,7 @@ def test_a_plain_store_cannot_lose_its_time_to_live_and_keep_its_rows(tmp_path: 
     kit = StoreKit(PLAIN.with_time_to_live(10, "access"), tmp_path / "db")
     put(kit, "a", "1", 100)
     kit.commit()
-    with pytest.raises(StateError, match="store 's' is a key-value store, and what is on disk was written by a key"):
+    with pytest.raises(StateError, match="store 's' is a key-value store, but the rows on disk were written by a key"):
         kit.restart(PLAIN)
     kit.engine.close()
     other = restored(PLAIN, kit.committed, tmp_path / "other")

@@ -174,9 +174,9 @@ def test_a_wrong_number_of_arguments_names_those_that_are_missing(
 def test_a_timestamp_that_no_changelog_could_hold_is_refused(opened: Opened, timestamp: Any) -> None:
     supplier = Stores.persistent_timestamped_window_store("w", 100, 10)
     store = opened(Stores.timestamped_window_store_builder(supplier, S, S))
-    with pytest.raises(StoreError, match="timestamps in ms that are below 2 to the 63 and not negative"):
+    with pytest.raises(StoreError, match="timestamps in ms from 0 to 2 to the 63 minus 1"):
         store.facade.put("a", ValueAndTimestamp("v", timestamp), 1)
-    with pytest.raises(StoreError, match="takes ValueAndTimestamp, got 'v'"):
+    with pytest.raises(StoreError, match="needs ValueAndTimestamp, got 'v'"):
         store.facade.put("a", "v", 1)
     assert not store.pending
 

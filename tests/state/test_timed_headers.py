@@ -131,13 +131,13 @@ def test_operators_see_values_alone(make: Callable[..., Any], time_ordered: bool
 @pytest.mark.parametrize(
     ("make", "call", "text"),
     [
-        (windows, lambda store: store.put("a", "plain", 0), "takes ValueTimestampHeaders, got 'plain'"),
-        (windows, lambda store: store.put("a", ValueAndTimestamp("v", 1), 0), "takes ValueTimestampHeaders"),
-        (windows, lambda store: store.put("a", ValueTimestampHeaders("v", -1, []), 0), "not negative, got -1"),
+        (windows, lambda store: store.put("a", "plain", 0), "needs ValueTimestampHeaders, got 'plain'"),
+        (windows, lambda store: store.put("a", ValueAndTimestamp("v", 1), 0), "needs ValueTimestampHeaders"),
+        (windows, lambda store: store.put("a", ValueTimestampHeaders("v", -1, []), 0), "from 0 to 2 to the 63 minus 1, got -1"),
         (windows, lambda store: store.put("a", ValueTimestampHeaders(5, 1, []), 0), "cannot write the value"),
         (windows, lambda store: store.put("a", ValueTimestampHeaders("v", 1, [("h", "x")]), 0), "cannot write"),
-        (sessions, lambda store: store.put(SESSION, "plain"), "takes AggregationWithHeaders, got 'plain'"),
-        (sessions, lambda store: store.put(SESSION, ValueAndTimestamp("v", 1)), "takes AggregationWithHeaders"),
+        (sessions, lambda store: store.put(SESSION, "plain"), "needs AggregationWithHeaders, got 'plain'"),
+        (sessions, lambda store: store.put(SESSION, ValueAndTimestamp("v", 1)), "needs AggregationWithHeaders"),
         (sessions, lambda store: store.put(SESSION, AggregationWithHeaders(5, [])), "cannot write the value"),
         (sessions, lambda store: store.put(SESSION, AggregationWithHeaders("v", [("h", "x")])), "cannot write"),
     ],

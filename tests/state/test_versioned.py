@@ -195,7 +195,7 @@ def test_a_key_of_none_is_refused_whatever_its_serde_says(tmp_path: Path) -> Non
     )
     kit = StoreKit(builder, tmp_path)
     for call in (lambda: kit.facade.get(None), lambda: kit.facade.put(None, "v", 1)):
-        with pytest.raises(StoreError, match="store 'history' takes no null keys"):
+        with pytest.raises(StoreError, match="store 'history' does not accept null keys"):
             call()
     kit.close()
 

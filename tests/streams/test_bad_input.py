@@ -53,7 +53,7 @@ def test_every_case_of_the_application_is_in_the_table() -> None:
     ("mount", "prepare", "wanted"),
     [
         ("size=4m", 'mount -o remount,ro "$1" &&', "is on a read-only file system: set state.dir"),
-        ("size=4k", 'dd if=/dev/zero of="$1/full" bs=4k 2>/dev/null;', "there is no space left for"),
+        ("size=4k", 'dd if=/dev/zero of="$1/full" bs=4k 2>/dev/null;', "no space is left for"),
     ],
 )
 def test_a_disk_that_takes_no_state_is_told(mount: str, prepare: str, wanted: str, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_applications_that_share_a_directory_are_listed_or_named(stopped: Path, 
     assert state("list")[0] == 0
     status, _, err = state("dump", "plain")
     assert status == 1
-    assert f"{root} has state of: app, other: say which by its application.id" in err
+    assert f"{root} has state of: app, other: choose one by its application.id" in err
     assert state("dump", "plain", "--application-id", "app")[0] == 0
 
 
@@ -274,8 +274,8 @@ def test_a_directory_of_java_is_refused(root: Path, state: Run) -> None:
 
 def test_another_application_is_answered_with_those_there_are(stopped: Path, root: Path, state: Run) -> None:
     status, _, err = state("verify", "--application-id", "shop")
-    assert (status, err) == (1, f"error: there is no state of application 'shop'; {root} has state of: app\n")
-    assert state("verify", "--task", "0_7")[2].endswith("has no state of task 0_7; there is that of: 0_0\n")
+    assert (status, err) == (1, f"error: no state of application 'shop' exists; {root} has state of: app\n")
+    assert state("verify", "--task", "0_7")[2].endswith("does not have state of task 0_7; it has state of: 0_0\n")
 
 
 def test_a_directory_that_says_it_is_of_another_application_is_refused(stopped: Path, root: Path, state: Run) -> None:
@@ -328,7 +328,7 @@ def test_whole_state_is_verified_while_the_worker_runs(running: TaskKit, state: 
         (OFFSETS, b"app-plain-changelog-0", None, "fail  0_0 plain: 2 entries, but no changelog offset"),
         ("positions", b"in-0", b"x", "fail  0_0: .* its input position of in-0 is not an offset"),
         (OFFSETS, b"streams.format", b"9", "fail  0_0: .* has format 9, this release reads 1"),
-        (OFFSETS, b"streams.format", None, "fail  0_0: .* does not say which format it has"),
+        (OFFSETS, b"streams.format", None, "fail  0_0: .* does not contain the format"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -477,14 +477,14 @@ def test_what_is_in_the_place_of_a_directory_is_told(
     status, out, _ = state("verify")
     assert status == 1
     assert out == (
-        f"fail  0_0: {path} is not a directory: move it out of the way; the next start restores what belongs there"
-        " from changelogs\n"
+        f"fail  0_0: {path} is not a directory: move it elsewhere; the next start restores its state from"
+        " changelogs\n"
     )
     status, _, err = state("list")
     assert (status, f"{path} is not a directory" in err) == (1, True)
     with pytest.raises(
         StateDirectoryError,
-        match=r"move it out of the way|in the place of one of its files or directories: move that away",
+        match=r"move it elsewhere|has the name of one of its files or directories: move it away",
     ):
         made(root, *RECORDS)
     path.unlink()
@@ -641,6 +641,6 @@ def test_a_topology_gives_its_application_id_too(tmp_path: Path, capsys: pytest.
     serdes = ("--key-serde", "string", "--value-serde", "string")
     words = ["state", "dump", "plain", "--state-dir", str(tmp_path / "app"), "--format", "json", *serdes]
     assert main(words) == 1
-    assert "has state of: app, other: say which by its application.id" in capsys.readouterr().err
+    assert "has state of: app, other: choose one by its application.id" in capsys.readouterr().err
     assert main([*words, "--topology", str(app)]) == 0
     assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["app"]

@@ -92,7 +92,7 @@ def test_a_task_that_writes_a_global_store_is_refused() -> None:
     topology = build()
     topology.add_source("s", "more", key_serde=S, value_serde=S).add_processor("writer", Writes, "s")
     with TopologyTestDriver(topology) as driver:
-        with pytest.raises(ProcessingError, match="node 'writer' writes to store 'g', which it can only read"):
+        with pytest.raises(ProcessingError, match="node 'writer' can only read store 'g', not write to it"):
             driver.create_input_topic("more", S, S).pipe_input("a", "x", 5)
         assert driver.get_state_store("g").get("a") is None
 

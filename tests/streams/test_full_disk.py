@@ -124,4 +124,4 @@ def test_an_application_waits_for_room_and_goes_on(guarantee: str, tmp_path: Pat
     ]
     (_, directory, error), _ = lines
     assert directory == str(tmp_path / "state" / "app")
-    assert "bytes are left" in error
+    assert "bytes remain" in error

@@ -322,9 +322,9 @@ def test_a_uuid_is_not_cut(long: bytes) -> None:
 def test_a_window_of_another_size_is_refused() -> None:
     """It came back with the end that the serde thought of."""
     serde = WindowedSerdes.time_windowed_serde_from("string", 10)
-    with pytest.raises(ValueError, match="starts at 0 ends at 5: by the size that this serde was given, 10 ms"):
+    with pytest.raises(ValueError, match="starts at 0 ends at 5: with the size of this serde, 10 ms"):
         serde.serialize(Windowed("a", Window(0, 5)))
-    with pytest.raises(TypeError, match=r"writes Windowed\(key, window\), got 'a'"):
+    with pytest.raises(TypeError, match=r"needs Windowed\(key, window\), got 'a'"):
         serde.serialize("a")  # type: ignore[arg-type]
 
 

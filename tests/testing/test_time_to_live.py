@@ -88,7 +88,7 @@ def test_a_table_whose_keys_expire_has_a_changelog_of_its_own() -> None:
 
 
 def test_what_a_table_cannot_take() -> None:
-    with pytest.raises(TopologyError, match=r"time_to_live takes a TimeToLive\(duration, by\), got 5"):
+    with pytest.raises(TopologyError, match=r"time_to_live must be a TimeToLive\(duration, by\), got 5"):
         Materialized(name="t", time_to_live=5)  # type: ignore[arg-type]
     builder = StreamsBuilder()
     supplier = Stores.persistent_versioned_key_value_store("t", 10)

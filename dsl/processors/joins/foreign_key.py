@@ -63,7 +63,7 @@ class AnswerSerde(WrappingSerde[Any]):
     def _known(self) -> Serde[Any]:
         if self.inner is None:
             raise ValueError(
-                "the values of the right table have no serde: give table(..., value_serde=...), or set"
+                "the values of the right table do not have a serde: give table(..., value_serde=...), or set"
                 " default.value.serde"
             )
         return self.inner
@@ -81,8 +81,8 @@ class KeyPartitioner:
         chosen = self.partitioner(topic, key, None, headers, total)
         if chosen is not None and len(chosen) != 1:
             raise ValueError(
-                f"a partitioner of a foreign-key join chooses exactly one partition, or None for Kafka's default, got"
-                f" {repr_of(chosen)}"
+                "a partitioner of a foreign-key join must return exactly one partition, or None for Kafka's default,"
+                f" got {repr_of(chosen)}"
             )
         return chosen
 
@@ -148,7 +148,7 @@ class OwnSerdes:
             part = "key" if place.is_key else "value"
             raise ConfigError(
                 f"the foreign-key join at node {context.node!r} needs the {part} serde of {place.whose}, and the"
-                f" application has no default: give table(..., {part}_serde=...), or set default.{part}.serde"
+                f" application does not have a default: give table(..., {part}_serde=...), or set default.{part}.serde"
             )
         bound = serde.bind(f"{application.application_id}-{place.topic}", is_key=place.is_key)
         return context.handing_headers(bound.inside())

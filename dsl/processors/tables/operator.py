@@ -51,7 +51,7 @@ class TableOperator(ABC):
 
         :raises InternalError: if tables of this operator always have a store.
         """
-        raise InternalError(f"the table of a {type(self).__name__} has a store of its own, which is to be read")
+        raise InternalError(f"the table of a {type(self).__name__} has its own store: read that store")
 
 
 @dataclass(frozen=True, kw_only=True)

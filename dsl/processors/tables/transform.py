@@ -111,7 +111,7 @@ def _transform(
 
 
 def _refuse(*_: Any) -> None:
-    raise TopologyError("a transformer of values cannot forward: it returns the new value; see KStream.process")
+    raise TopologyError("a value transformer cannot forward: return the new value, or use KStream.process")
 
 
 def _called(call: Callable[[], None], what: str, node: str) -> None:

@@ -66,7 +66,7 @@ def test_no_value_gives_no_row() -> None:
 @pytest.mark.parametrize(
     ("read", "row", "says"),
     [
-        (values.read_value_and_timestamp, "00000000000000", "at least 8 bytes, this one has 7"),
+        (values.read_value_and_timestamp, "00000000000000", "at least 8 bytes, got 7"),
         (values.read_value_with_headers, "", "ends inside the number at byte 0"),
         (values.read_value_with_headers, "00 00000000000000", "cannot hold a timestamp at byte 1"),
         (values.read_value_with_headers, "06 020268 0000000000000001", "ends inside the number at byte 3"),
@@ -75,9 +75,9 @@ def test_no_value_gives_no_row() -> None:
         (values.read_headers, "02 01 00", "a header has no name"),
         (values.read_headers, "02 0268 0a 00", "ends inside the 5 bytes at byte 4"),
         (values.read_headers, "02 0268 01 00", "1 bytes follow the headers"),
-        (outer_join.read_outer_join_key, "00000000", "at least 9 bytes, this one has 4"),
-        (outer_join.read_outer_join_value, "", "starts with a byte 0 or 1, not b''"),
-        (outer_join.read_outer_join_value, "02", r"starts with a byte 0 or 1, not b'\\x02'"),
+        (outer_join.read_outer_join_key, "00000000", "at least 9 bytes, got 4"),
+        (outer_join.read_outer_join_value, "", "must start with a byte 0 or 1, got b''"),
+        (outer_join.read_outer_join_value, "02", r"must start with a byte 0 or 1, got b'\\x02'"),
     ],
 )
 def test_damaged_rows_are_refused(read: Callable[[bytes], Any], row: str, says: str) -> None:

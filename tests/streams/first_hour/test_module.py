@@ -58,10 +58,8 @@ CASES = {
     "arguments of a function": (
         BUILDER + "builder.stream('lines').map_values(lambda k, v: v)\n",
         "error: module app failed to import (app.py, line 4); caused by TopologyError: KSTREAM-MAPVALUES-0000000001"
-        " calls"
-        " its mapper with (value), and '<lambda>' takes (k, v); the method with _with_key at the end of its name"
-        " gives the"
-        " key too\n"
+        " calls its mapper with (value), and '<lambda>' takes (k, v); the method with _with_key at the end of its name"
+        " also passes the key\n"
         '  File "{app}", line 4, in <module>\n'
         "    builder.stream('lines').map_values(lambda k, v: v)\n",
     ),

@@ -75,8 +75,8 @@ CASES = {
         "",
         STRINGS + 'builder.stream("in").flat_map_values(lambda line: print(end="")).to("out")\n',
         b"a b",
-        "error: TypeError in node 'KSTREAM-FLATMAPVALUES-0000000001': the lambda at app.py:5 returned None; it has to"
-        " return an iterable of values, such as a list"
+        "error: TypeError in node 'KSTREAM-FLATMAPVALUES-0000000001': the lambda at app.py:5 must"
+        " return an iterable of values, such as a list, but returned None"
         + PROCESS_HINT
         + end("KSTREAM-FLATMAPVALUES-0000000001", 5, "flat_map_values(lambda)", ", key='ann'"),
     ),

@@ -42,7 +42,7 @@ def test_a_file_in_its_place(tmp_path: Path) -> None:
     status, out, err = run(tmp_path)
     assert (status, out) == (1, "")
     where = f"error: {tmp_path}/state is not a directory"
-    assert err == f"{where}: move it out of the way, or set state.dir to another directory\n"
+    assert err == f"{where}: move it elsewhere, or set state.dir to another directory\n"
     assert (tmp_path / "state").read_text() == "mine"
 
 
@@ -54,7 +54,7 @@ def test_of_a_newer_version(tmp_path: Path) -> None:
     status, out, err = run(tmp_path)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err == (
-        f"error: {path.parent} was written by a newer version of this library (format 99, this one knows 1): upgrade,"
-        " or set state.dir to another directory\n"
+        f"error: {path.parent} was written by a newer version of this library (format 99, this version supports 1):"
+        " upgrade, or set state.dir to another directory\n"
     )
     assert path.read_text() == text

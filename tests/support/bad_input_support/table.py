@@ -94,7 +94,7 @@ CODE = [
     script(
         "global-written",
         "ProcessingError",
-        "node 'user' writes to store 'everywhere', which it can only read",
+        "node 'user' can only read store 'everywhere', not write to it",
         "key='key-1'",
         *AT_BAD,
     ),
@@ -311,7 +311,7 @@ DIRECTORIES = [
             1,
             lambda folder: _write(folder / "state/app/streams-metadata.json", '{"format_version": 7, "appl'),
         ),
-        ("in the way", "is not a directory: move it out of the way", 1, lambda folder: _write(folder / "state", "x")),
+        ("in the way", "is not a directory: move it elsewhere", 1, lambda folder: _write(folder / "state", "x")),
         ("of a newer version", "was written by a newer version", 1, lambda folder: _other_application(folder, 2)),
     )
 ]
