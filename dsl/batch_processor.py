@@ -48,8 +48,8 @@ class BatchProcessor(ABC, Generic[KIn, VIn, KOut, VOut]):
     def process_batch(self, records: list[Record[KIn, VIn]]) -> Sequence[Sequence[Record[KOut, VOut]] | Exception]:
         """Handles a batch; returns for each record, in order, the records to forward, or the error of that record.
 
-        An error goes to the processing exception handler with its record, and the others go on. What the call raises is
-        the error of each record of the batch (semantics 146).
+        An error goes to the processing exception handler with its record, and the others continue. What the call raises
+        is the error of each record of the batch (semantics 146).
         """
 
     def close(self) -> None:

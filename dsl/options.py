@@ -1,7 +1,7 @@
 """Options of operators: names, serdes, stores.
 
 All are frozen values with keyword arguments; ``dataclasses.replace`` makes a changed copy. A serde of ``None`` is the
-one that comes down from the operator before, or else the application's default.
+one that comes down from the operator before, otherwise the application's default.
 """
 
 from __future__ import annotations

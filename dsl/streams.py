@@ -233,7 +233,7 @@ class KStream(ShownChain, Generic[K, V]):
             moved = orders.merge(returns)
             # orders("ann", "tea"), returns("bob", "milk") -> ("ann", "tea"), ("bob", "milk")
 
-        :raises TopologyError: if ``other`` is no stream, or comes from another builder.
+        :raises TopologyError: if ``other`` is not a stream, or comes from another builder.
         """
         if not isinstance(other, KStream):
             raise TopologyError(
@@ -749,7 +749,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KGroupedStream[K2, V]:
         """Groups the records by ``selector(key, value)``; always through an internal topic.
 
-        The topic is named after ``grouped``, if it (or a plain string in its place) gives a name, else after the store.
+        The topic is named after ``grouped``, if it (or a plain string instead) gives a name, otherwise after the store.
 
         ::
 
@@ -896,7 +896,7 @@ class KTable(ShownChain, Generic[K, V]):
             # customers("ann", "Oslo"), balances("ann", 300), customers("ann", None)
             #   -> ("ann", "300 in Oslo"), ("ann", None)
 
-        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        :raises TopologyError: if ``other`` is not a table, or comes from another builder.
         """
         return KTable(table_table.join(self._place, self._place_of(other, "join"), joiner, materialized, name))
 
@@ -964,7 +964,7 @@ class KTable(ShownChain, Generic[K, V]):
 
         :param joined: the name of the join, and partitioners for tables that were not written with Kafka's
             default; a plain string is the name.
-        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        :raises TopologyError: if ``other`` is not a table, or comes from another builder.
         """
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=False, left=False)
 

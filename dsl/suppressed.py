@@ -40,7 +40,7 @@ class BufferConfig:
     byte_limit: int | None = None
     """How many bytes may wait; ``None``: any number."""
     logging: bool = True
-    """Whether what waits is in a changelog topic; else it is lost with its worker."""
+    """Whether buffered records are in a changelog topic; otherwise they are lost with their worker."""
     topic_config: Mapping[str, str] = field(default_factory=dict)
     """Settings of the changelog topic, over the built-in ones."""
 

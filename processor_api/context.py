@@ -309,12 +309,12 @@ class HeldBack:
 
     @property
     def what(self) -> str:
-        """The words for so many of them."""
+        """The words for this many of them."""
         return f"{'at least ' if self.at_least else ''}{self.count} {self.names[self.count > 1]}"
 
     @classmethod
     def of(cls, names: tuple[str, str], due: Iterable[int], most: int | None) -> HeldBack | None:
-        """Returns what waits until so many stream times, of which the first may be any; ``None`` if nothing waits.
+        """Returns what waits until this many stream times, of which the first may be any; ``None`` if nothing waits.
 
         :param most: how many are counted at most; ``None`` counts all.
         """
@@ -324,7 +324,7 @@ class HeldBack:
 
 
 LookForHeld = Callable[[int | None], HeldBack | None]
-"""``(most)`` to what an operator holds back; it reads about so many rows at most, or all with ``None``."""
+"""``(most)`` to what an operator holds back; it reads at most about this many rows, or all with ``None``."""
 
 
 class RecordRun(Protocol):
@@ -389,8 +389,8 @@ class OperatorContext(Protocol):
         ...
 
     def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
-        """Returns a function that counts a record as dropped which came so many ms too late: with a setting so much
-        longer it would have been taken.
+        """Returns a function that counts a record as dropped which arrived a number of ms too late: with a setting this
+        much longer it would have been taken.
 
         :param setting: what decides, such as ``grace``.
         :param ms: the value of the setting.

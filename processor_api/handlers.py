@@ -5,7 +5,7 @@ on the thread of the task. Records for a dead letter queue go out through the ta
 transaction under exactly-once (KIP-1034); they are sent whatever the result is. A handler that raises, or answers with
 anything else than a response, fails the task.
 
-Errors of the engine and of the broker's fencing are no handler's business, nor are those of timestamp extractors
+Errors of the engine and of the broker's fencing do not reach a handler, nor do those of timestamp extractors
 (semantics 9).
 """
 
@@ -50,7 +50,7 @@ class Result(enum.Enum):
     """The decision of a handler."""
 
     RESUME = "RESUME"
-    """Drop the record, count it as dropped, and go on."""
+    """Drop the record, count it as dropped, and continue."""
     FAIL = "FAIL"
     """Fail the task."""
     RETRY = "RETRY"
@@ -91,7 +91,7 @@ class Response:
 
     @classmethod
     def resume(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
-        """Returns the answer that drops the record and goes on.
+        """Returns the response that drops the record and continues.
 
         :param dead_letter_queue_records: records to send before.
         """
@@ -151,7 +151,7 @@ ProductionExceptionHandler = Callable[
 ]
 """Asked when a serde raises while it writes to a topic: the origin says which part, the error is the serde's own. Asked
 also, under at-least-once, when the broker refused a record: without an origin, and with a
-:class:`~processor_api.errors.RetryableError` if a later try may succeed, else a
+:class:`~processor_api.errors.RetryableError` if a later try may succeed, otherwise a
 :class:`~processor_api.errors.ProductionError`; both have the broker's ``reason``, such as ``MSG_SIZE_TOO_LARGE``. The
 client keeps no headers and no timestamp of such a record. Changelog records are not asked about (a deviation from
 Kafka Streams): a store restored from a changelog with a gap would be wrong."""
@@ -235,7 +235,7 @@ def _split_by_name(headers: HeaderList, names: list[str | None]) -> tuple[Header
 
 def smaller_letter_headers(headers: HeaderList) -> tuple[HeaderList, tuple[str, ...]] | None:
     """Returns the headers of a letter without the next part that a letter which is too large leaves out, and the names
-    of what was left out; ``None`` if nothing can be left out any more."""
+    of what was left out; ``None`` if nothing more can be omitted."""
     own, ours = split_letter_headers(headers)
     for part in _LEFT_OUT:
         dropped = tuple(HEADER_PREFIX + name for name in part)

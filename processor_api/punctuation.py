@@ -29,7 +29,7 @@ class PunctuationType(enum.Enum):
     """
 
     STREAM_TIME = "stream-time"
-    """The task's stream time: the largest timestamp processed. It stands still without records."""
+    """The task's stream time: the largest timestamp processed. It does not advance without records."""
     WALL_CLOCK_TIME = "wall-clock-time"
     """The worker's clock: fires without records too."""
 

@@ -131,7 +131,7 @@ class Record(_Fields[K, V]):
         record = Record("ann", "tea", 1_700_000_000_000, [("source", b"web")])
         assert record.with_value("milk").headers.last("source") == b"web"
 
-    :raises TypeError: if the timestamp is no whole number; one of numpy is, a float is none.
+    :raises TypeError: if the timestamp is not a whole number; integers of numpy are accepted, floats are not.
     :raises ValueError: if it is negative, or has more than 64 bits.
     """
 

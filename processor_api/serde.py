@@ -163,7 +163,7 @@ class Serde(Generic[T]):
     :param exact: returns whether a given value comes back unchanged, in type and value, after a round trip; stores keep
         such values decoded. ``None`` (the default) means that no value does, which is right for anything mutable.
     :param write_exact: a quicker ``serialize`` for values that ``exact`` has accepted.
-    :raises TypeError: if one of the two is no function.
+    :raises TypeError: if one of the two is not a function.
     """
 
     __slots__ = ("deserialize", "exact", "name", "serialize", "write_exact")
@@ -369,7 +369,7 @@ class HeadersSerde(Serde[T]):
     :param write: called with a value that is not ``None`` and the record's headers; returns ``bytes``.
     :param read: called with ``bytes`` and the record's headers; returns the value.
     :param name: for messages and ``describe``.
-    :raises TypeError: if one of the two is no function.
+    :raises TypeError: if one of the two is not a function.
     """
 
     __slots__ = ("_read", "_write")

@@ -6,7 +6,7 @@ import os
 
 
 class OutputGone(BrokenPipeError):
-    """The standard output has no reader any more: what is printed there would be lost."""
+    """The standard output no longer has a reader: output would be lost."""
 
 
 def hold_standard_files() -> list[int]:

@@ -210,11 +210,11 @@ class PeriodicCall:
         self._pending = self._helper.submit(call, *args)
 
     def within(self, seconds: float) -> None:
-        """Has the next call due after so many seconds at the latest."""
+        """Makes the next call due after this many seconds at the latest."""
         self._next = min(self._next, self._clock.monotonic() + seconds)
 
     def after(self, seconds: float) -> None:
-        """Has the next call due after so many seconds, and not before."""
+        """Makes the next call due after this many seconds, not before."""
         self._next = self._clock.monotonic() + seconds
 
     def take(self) -> Any | None:

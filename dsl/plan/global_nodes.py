@@ -86,7 +86,7 @@ def add_global_store(
 ) -> None:
     """Adds a global store: its source, and the processor that fills it.
 
-    :raises TopologyError: if ``builder`` is no builder of a store, or no topic is given.
+    :raises TopologyError: if ``builder`` is not a store builder, or no topic is given.
     """
     if not isinstance(builder, StoreBuilder):
         raise TopologyError(f"expected a store builder, got {repr_of(builder)}; see Stores.key_value_store_builder")

@@ -71,7 +71,7 @@ def stream(plan_builder: PlanBuilder, topics: Any, how: Consumed[Any, Any]) -> P
 
 def _topic_names(topics: Any) -> tuple[str, ...]:
     if isinstance(topics, (set, frozenset)):
-        topics = sorted(topics, key=plain_str)  # else the order of the topics would be another in each process
+        topics = sorted(topics, key=plain_str)  # otherwise the order of the topics would differ between processes
     given = (topics,) if isinstance(topics, str) else _all(topics)
     if not given or not all(isinstance(name, str) and exact_text(name) for name in given):
         raise TopologyError(f"a stream must read one or more topics, or a compiled pattern, got {repr_of(topics)}")

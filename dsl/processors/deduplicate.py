@@ -109,7 +109,8 @@ class Deduplicate(Operator):
 def _knowing_copies(
     context: OperatorContext,
 ) -> tuple[Callable[[bytes, int, Any], bool], Callable[[bytes], bytes]]:
-    """Returns a function that finds out whether a record is a copy, and one that returns the place of a kept record.
+    """Returns a function that checks whether a record is a duplicate, and one that returns the location of a kept
+    record.
 
     At least once, a record may be kept in the store, by its changelog, and lost on its way down when the process dies.
     It is read again, finds its own row, and is kept once more. In one run of the task no record is read twice: equal

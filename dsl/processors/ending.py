@@ -1,4 +1,4 @@
-"""Sends on what waits in a buffer when no record will come any more, a part at a time."""
+"""Emits buffered records when no more records will arrive, a part at a time."""
 
 from __future__ import annotations
 

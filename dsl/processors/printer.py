@@ -34,7 +34,7 @@ def _write_line(line: str) -> None:
         )
     try:
         output.write(line)
-        output.flush()  # else a line waits in this process when its record is committed
+        output.flush()  # otherwise a line could remain in this process after the commit of its record
     except BrokenPipeError as error:
         raise OutputGone("the reader of the standard output has closed it") from error
 

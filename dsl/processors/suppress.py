@@ -109,7 +109,7 @@ class Suppress(TableOperator):
         return process
 
     def view(self, above: Sequence[TableView]) -> TableView:
-        """Returns a view of what those below know: the value from before the changes that wait, else the row above."""
+        """Returns a view of what those below know: the value before the buffered changes, otherwise the row above."""
         return SuppressedView(above[0], self.buffer)
 
     def _overflow(self, node: str, buffer: Any) -> StateError:

@@ -29,7 +29,7 @@ def no_pair(function: Any, given: Any) -> TypeError:
 
 
 def no_iterable(function: Any, given: Any, of: str, error: Exception) -> Exception:
-    """Returns the error of a function that returned a text, whose characters are hardly meant, or something else that
+    """Returns the error of a function that returned a text, whose characters are hardly meant, or another value that
     cannot be gone through, such as nothing at all.
 
     :param of: what the function returns an iterable of.
@@ -74,7 +74,7 @@ def check_user_functions(operator: Any, node: str) -> None:
 
     :param operator: an operator, or a supplier of processors, which has no such fields.
     :param node: the name of its node, for the error.
-    :raises TopologyError: if one of them cannot be called, takes other arguments, or is no plain function.
+    :raises TopologyError: if one of them cannot be called, takes other arguments, or is not a plain function.
     """
     if not is_dataclass(operator):
         return

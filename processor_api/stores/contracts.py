@@ -274,7 +274,7 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
             counts.put_all([("ann", 7), ("bob", 1)])
             assert counts.get("bob") == 1
 
-        :raises StoreError: if an entry is no pair, or cannot be put.
+        :raises StoreError: if an entry is not a pair, or cannot be put.
         """
         ...
 

@@ -119,7 +119,7 @@ class CustomStateStore(Protocol):
     Inherit from it: what has a default here need not be written. One object serves one task, made by its supplier and
     used by one thread, in this order: ``init``; the restore callback, as often as needed, each time followed by
     ``commit``; then the processors' calls and a ``commit`` for each commit of the task; ``close``. After an aborted
-    transaction it is closed, and another one made in its place.
+    transaction it is closed, and replaced by a new one.
 
     What the store must promise decides what happens after a crash, and after an aborted transaction:
 

@@ -16,7 +16,7 @@ ACCESS = "access"
 class TimeToLive:
     """A time to live: a key that was not used for this long has expired.
 
-    Reads do not show it any more, and its row and its record on the changelog are deleted in the background.
+    Reads no longer show it, and its row and its record on the changelog are deleted in the background.
 
     ::
 

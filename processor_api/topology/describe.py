@@ -179,7 +179,7 @@ class JavaTree:
             self._root.red = False
 
     def _rotate(self, node: _Node, *, to_left: bool) -> _Node:
-        """Puts a child of the node in its place, and returns it."""
+        """Inserts a child of the node at its position, and returns it."""
         child = node.right if to_left else node.left
         assert child is not None
         inner = child.left if to_left else child.right

@@ -1,4 +1,4 @@
-"""A topology from what may be given in its place: a builder, or a function that makes either."""
+"""A topology from a topology, a builder, or a function that makes either."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def check_function(
     hint: str = "",
     **place: Any,
 ) -> None:
-    """Checks that a value is a plain function, or something else that can be called.
+    """Checks that a value is a plain function, or another callable.
 
     :param name: the name of the argument, for the error.
     :param what: the name of the node or option that takes it, for the error.

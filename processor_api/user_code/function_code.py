@@ -80,10 +80,10 @@ def _is(kind: Callable[[Any], bool], value: Any) -> bool:
 
 
 def returns_nothing(function: Any) -> bool:
-    """Whether a function ends without ever returning anything: it has no ``return``, and is no lambda or generator.
+    """Whether a function ends without ever returning anything: it has no ``return``, and is not a lambda or generator.
 
     ``return None`` is a return: it says that a null is meant. Whether the function can return anything else is looked
-    up in its code first, since its text takes longer to read; without its text the answer is no.
+    up in its code first, since its text takes longer to read; without its text the result is false.
     """
     code = _code(function)
     if code is None or code.co_name == "<lambda>" or code.co_flags & inspect.CO_GENERATOR:

@@ -36,7 +36,7 @@ def attribute_of(given: object, name: str, default: Any = None) -> Any:
 def with_prefix(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Returns the settings whose names begin with a prefix, by the rest of their names.
 
-    :raises TypeError: if the prefix is no text.
+    :raises TypeError: if the prefix is not a string.
     """
     given: object = prefix
     if not isinstance(given, str):
@@ -62,7 +62,7 @@ def texts_by_name(given: Mapping[str, str] | None, name: str) -> dict[str, str]:
     """Returns a copy of settings given as a mapping of texts; empty if none were given.
 
     :param name: the name of the argument, for the error.
-    :raises TopologyError: if it is no such mapping.
+    :raises TopologyError: if it is not such a mapping.
     """
     if given is None:
         return {}

@@ -65,7 +65,7 @@ _SEPARATOR = re.compile(r":\s+")
 
 
 def error_number(error: BaseException) -> int | None:
-    """Returns the operating system's number of an error; ``None`` if it is no such error."""
+    """Returns the operating system's number of an error; ``None`` if it is not such an error."""
     return error.errno if isinstance(error, OSError) else None
 
 
@@ -98,7 +98,7 @@ def has_room(directory: Path) -> bool:
     """Whether the disk of a directory takes a mebibyte, which is written to a file without a name.
 
     How much is left does not say it: a user may have a quota, and a file system may keep blocks for others. A failure
-    of another kind is no lack of room.
+    of another kind does not mean that the disk is full.
 
     :param directory: if it does not exist, the nearest one above it that does takes the file.
     """

@@ -42,8 +42,8 @@ def note_of_this_process() -> bytes:
 def holder_of(path: Path) -> str:
     """Returns who has the file of a lock open, in words: process ids and command lines, where this user may see them.
 
-    That is asked of the system, which knows children too that were forked from the process that took the lock. Else it
-    is what that process has written into the file.
+    That is asked of the system, which knows children too that were forked from the process that took the lock.
+    Otherwise it is what that process has written into the file.
     """
     found = sorted(_open_in(path))
     here = os.getpid()
@@ -90,7 +90,7 @@ def _command(pid: int) -> str:
 
 
 def _suspended(pid: int) -> str:
-    """Returns that a process is stopped by a signal or a debugger, if it is: it gives nothing back until it goes on."""
+    """Returns that a process is stopped by a signal or a debugger, if it is: it releases nothing until it continues."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state = file.read(4096).rpartition(b")")[2].split()[0]
@@ -146,7 +146,7 @@ class HeldLock(Protocol):
 
 
 class FileLocks(Protocol):
-    """Makes locks on files: :class:`FileLock` itself, or what a simulation puts in its place."""
+    """Makes locks on files: :class:`FileLock` itself, or its substitute in a simulation."""
 
     def try_acquire(self, path: Path, mode: int = 0o640) -> HeldLock | None: ...
 

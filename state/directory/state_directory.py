@@ -113,7 +113,7 @@ class StateDirectory:
     ) -> StateDirectory:
         """Opens the directory of an application below ``root`` (``state.dir``), making it if it is missing.
 
-        :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
+        :param group_write: lets the group write (``allow.os.group.write.access``); otherwise it may only read.
         :param locks: makes the locks that keep processes apart.
         :raises StateDirectoryError: if it cannot be written, has a symbolic link instead of something of ours, or
             belongs to another application, to Kafka Streams in Java, or to a newer version of this library.
@@ -205,7 +205,8 @@ class StateDirectory:
         return task_lock
 
     def want_task(self, task: TaskId) -> None:
-        """Asks for a task whose lock could not be had. Who runs the task goes on; who keeps a copy of it releases it.
+        """Asks for a task whose lock could not be had. A process that runs the task continues; a process with a standby
+        replica releases it.
 
         :raises StateDirectoryError: if the directory cannot be written.
         """

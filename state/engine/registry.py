@@ -41,7 +41,7 @@ def register_engine(name: str, factory: EngineFactory) -> None:
 
     :param name: also the name of the engine's place in a task's directory.
     :param factory: see `EngineFactory`.
-    :raises TopologyError: if the name is taken by what is built in, or is no name of a directory.
+    :raises TopologyError: if the name is a built-in one, or cannot be the name of a directory.
     """
     if name in _TAKEN:
         raise TopologyError(f"{name!r} is a built-in name: register your storage engine under another one")

@@ -35,8 +35,8 @@ class Pieces(Protocol):
     def read(
         self, name: str, low: bytes | None, high: bytes | None, count: int, *, reverse: bool
     ) -> tuple[list[Row], bytes | None]:
-        """Rows with ``low <= key < high``, about ``count`` of them; and the bound from which to go on, which is the new
-        ``low``, or ``high`` in reverse; ``None`` at the end."""
+        """Rows with ``low <= key < high``, about ``count`` of them; and the bound from which to continue, which is the
+        new ``low``, or ``high`` in reverse; ``None`` at the end."""
         ...
 
     def count(self, name: str) -> int: ...

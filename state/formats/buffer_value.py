@@ -156,7 +156,7 @@ def _sized(data: bytes | None) -> bytes:
 def read_buffer_value(data: bytes) -> BufferValue:
     """Reads a row that `write_buffer_value` has written.
 
-    :raises ValueError: if it is no such row.
+    :raises ValueError: if it is not such a row.
     """
     context, offset = read_context(data)
     try:

@@ -2,8 +2,8 @@
 
 A timestamped row is ``timestamp i64`` and the value's bytes (KIP-258, formats 2), a row of a list store Kafka's list of
 byte arrays (formats 5). In a store that keeps headers (KIP-1271, formats 3) these are ``count varint`` and for each
-``name length varint``, name in UTF-8, ``value length varint`` (-1 for null), value; no headers are no bytes at all. A
-row is ``size of the headers varint``, headers, then ``timestamp i64`` and the value; in a session store it is size,
+``name length varint``, name in UTF-8, ``value length varint`` (-1 for null), value; empty headers have no bytes at all.
+A row is ``size of the headers varint``, headers, then ``timestamp i64`` and the value; in a session store it is size,
 headers and aggregate, without a timestamp.
 """
 
@@ -70,7 +70,7 @@ def write_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
 def read_headers(data: bytes) -> HeaderList:
     """Reads headers that `write_headers` has written.
 
-    :raises ValueError: if the data is no headers, or has bytes behind them.
+    :raises ValueError: if the data does not hold headers, or has bytes after them.
     """
     headers: HeaderList = []
     if not data:
@@ -194,7 +194,7 @@ _VARIABLE_SIZE = 1
 def add_item(row: bytes | None, item: bytes | None) -> bytes:
     """The row with one item more; no row is an empty list.
 
-    :raises ValueError: if the row is no list.
+    :raises ValueError: if the row is not a list.
     """
     count, items = (0, b"") if row is None else (_count(row), row[_HEAD.size :])
     written = _LENGTH.pack(-1) if item is None else _LENGTH.pack(len(item)) + item
@@ -204,7 +204,7 @@ def add_item(row: bytes | None, item: bytes | None) -> bytes:
 def read_items(row: bytes) -> list[bytes | None]:
     """The items of a row, in the order in which they were added.
 
-    :raises ValueError: if the row is no list, or has too many or too few bytes for its items.
+    :raises ValueError: if the row is not a list, or has too many or too few bytes for its items.
     """
     items: list[bytes | None] = []
     offset = _HEAD.size

@@ -3,7 +3,7 @@
     with open_view(store, IsolationLevel.READ_COMMITTED) as view:
         view.store.get("key")
 
-Meanwhile the task goes on putting, committing and aborting. A put does nothing for the readers: the rules are in
+In the meantime the task continues to put, commit and abort. A put does nothing for the readers: the rules are in
 :mod:`state.write_buffer.shared_rows`. A kind of store says how it is read in this way (`StoreKind.view`).
 """
 

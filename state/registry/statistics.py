@@ -137,7 +137,7 @@ def uncommitted(store: OpenStore) -> tuple[int, int]:
     added up when this is called.
     """
     rows = store.rows
-    dirty, drained = rows.dirty.copy(), rows.drained.copy()  # each in one step: the stream thread goes on writing
+    dirty, drained = rows.dirty.copy(), rows.drained.copy()  # each in one step: the stream thread keeps writing
     entries = len(dirty) + len(drained)
     cost = rows.format.cost
     size = sum(cost(key, entry[0]) for key, entry in dirty.items())

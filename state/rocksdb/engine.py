@@ -480,7 +480,8 @@ class RocksEngine:
         """Closes every family and the database, also when one fails; the first error is raised after that.
 
         Nothing happens if the database is closed already, as after a failure to open it again. A disk without room for
-        what memtables hold is no failure: rows that were written are in the log, and loaded ones have no offset yet.
+        the content of memtables is not a failure: rows that were written are in the log, and loaded ones have no offset
+        yet.
         """
         with self._lock:
             if self._closed:

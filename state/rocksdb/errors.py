@@ -16,7 +16,7 @@ from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
 OWN_FILE = re.compile(r"\b(\d+\.sst|MANIFEST-\d+|CURRENT)\b")
-"""A file without which a database is damaged. A log is not one: RocksDB deletes them as it goes on."""
+"""A file without which a database is damaged. A log is not one: RocksDB deletes them as it continues."""
 LOCKED = re.compile(
     r"\block hold by current process|\block file: .*(Resource temporarily un|No locks )available", re.DOTALL
 )

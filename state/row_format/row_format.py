@@ -1,8 +1,8 @@
 """The format of one store's rows in memory, in the engine and on the changelog: its codec and its serdes.
 
-A row key is the key itself if its serde gives every key back exactly (strings and bytes), else the key's bytes. In the
-same way a value is kept decoded in memory if its serde gives it back exactly, else as bytes. So a failing serde fails
-at the put, and a value that its owner changes in place does not change the store.
+A row key is the key itself if its serde gives every key back exactly (strings and bytes), otherwise the key's bytes. In
+the same way a value is kept decoded in memory if its serde gives it back exactly, else as bytes. So a failing serde
+fails at the put, and a value that its owner changes in place does not change the store.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from state.write_buffer.row_reader import Get
 from state.write_buffer.shared_rows import SharedRows
 
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes."""
+"""Rows that a sweep reads in one commit: this many, plus this many for each row that the commit writes."""
 REFRESH_BYTES = 100
 """Memory of a read that waits to be logged, besides its key."""
 
@@ -34,7 +34,7 @@ class ExpiringRows(Rows):
         self.expiry = expiry
         self.lifetime = expiry.lifetime
         self._sweep_at: bytes | None = b""
-        """Where a sweep through the rows of the engine goes on; ``None`` while there is none."""
+        """Where a sweep through the rows of the engine continues; ``None`` without a sweep."""
         self._sweep_began = -1
         self._swept = False
         self._judged: dict[Any, tuple[int, int | None]] = {}
@@ -50,8 +50,8 @@ class ExpiringRows(Rows):
     def _judge(self, row: Any) -> None:
         """Decides before a put whether the old value of the change has expired; for a cache that gives old values.
 
-        An expired value is no old value of a change. This is decided when the change is made, as without a cache, and
-        not when it is drained. A waiting change that has expired is forwarded now, as it would be without a cache.
+        An expired value is not an old value of a change. This is decided when the change is made, as without a cache,
+        and not when it is drained. A waiting change that has expired is forwarded now, as it would be without a cache.
         """
         limit, known = self.expiry.limit(), self.dirty.get(row)
         if known is not None:
@@ -212,7 +212,7 @@ class ByAccess(ExpiringRows):
                 return found
             if is_over(time, current - length):
                 return None
-            # Else neither a record nor a punctuation is processed, and a read is no access.
+            # Otherwise neither a record nor a punctuation is processed, and a read does not count as access.
             if cursor.timestamp >= 0:
                 self._refresh(row, current, waits)
             return found

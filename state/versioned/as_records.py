@@ -84,7 +84,7 @@ def _puts(versions: Iterator[_Version]) -> Iterator[_Put]:
 
 
 def in_order(puts: Iterator[_Put], memory: int = SORTED_BYTES) -> Iterator[_Put]:
-    """Yields puts by their time, key and turn, with about so many bytes of them in memory."""
+    """Yields puts by their time, key and turn, with about this many bytes of them in memory."""
     runs = _pieces(puts, memory)
     first = sorted(next(runs, ()))
     second = next(runs, None)

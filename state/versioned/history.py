@@ -44,7 +44,7 @@ _HAS_VALUE = b"\x01"
 ROW_OVERHEAD_BYTES = 100
 """Memory of a row that waits for the commit, besides its key and value."""
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes. With four,
+"""Rows that a sweep reads in one commit: this many, plus this many for each row that the commit writes. With four,
 expired rows take at most about as much room as the history itself."""
 
 
@@ -114,7 +114,8 @@ class HistoryReads:
         rows = self.waiting_rows.get(key)
         found = None
         if rows is not None:
-            # The shorter tuple is the smaller: this finds the first row that ends then or later, whatever else it has.
+            # The shorter tuple is the smaller: this finds the first row that ends then or later, whatever its other
+            # parts.
             place = bisect_left(rows, (time + 1,))
             if place < len(rows):
                 found = rows[place]
@@ -295,7 +296,7 @@ class VersionHistory(HistoryReads, CommitParticipant):
 def read_version_row(row_key: bytes, row: bytes) -> tuple[bytes, int, int, bytes | None] | None:
     """Key, end, start and value of a row as it is on disk; ``None`` for the row of the stream time.
 
-    :raises ValueError: if it is no such row.
+    :raises ValueError: if it is not such a row.
     """
     if row_key == _STREAM_TIME:
         _TIME.unpack(row)

@@ -131,7 +131,7 @@ class _LiveVersions(VersionReads):
                 partial(waiting.get, key),
             ]
             snapshot, (dirty, draining, drained, copied, times, found) = self._source.take(reads)
-            if found is rows:  # else it got its list since, or lost it to a commit
+            if found is rows:  # otherwise it got its list since, or lost it to a commit
                 dirty, drained = _of(key, dirty or draining.get(key)), _of(key, drained)
                 return self._frozen(snapshot, (dirty, {}, drained, {key: copied}, times))
         return self.frozen()

@@ -36,7 +36,7 @@ from state.write_buffer.store_kind import AS_OF, ITSELF, Opening, OpenStore, Res
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
-# A restore reads the latest version of a key for each put: so many of them are kept in memory.
+# A restore reads the latest version of a key for each put: this many of them are kept in memory.
 RESTORE_CACHE_BYTES = 16 << 20
 _PLACE_TIME = struct.Struct(">q")
 """The time behind the key in the place of a version."""
@@ -78,7 +78,7 @@ class VersionedReads(ClosableFacade):
         """Returns `get`, which runs for every record of a join; where possible it makes no other calls of ours."""
         (key_serde, value_serde), iterators = self._serdes, self._iterators
         write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
-        # What the serde does, without its check: what is no text fails here too, and is written slowly.
+        # What the serde does, without its check: other values than strings fail here too, and take the slow path.
         write = str.encode if key_serde is Serdes.STRING else key_serde.serialize
         read, older, new = value_serde.deserialize, self._versions.older, tuple.__new__
         latest = self._versions.latest
@@ -151,7 +151,7 @@ class VersionedReads(ClosableFacade):
         They come by key, then by time. A version that is there all the while comes once, whatever is put beside it.
 
         :param place: of a version, which may be gone; ``None`` begins with the first one.
-        :param time_from: the time in which they were valid, both ends included; ``None`` is no bound.
+        :param time_from: the time in which they were valid, both ends included; ``None`` removes the bound.
         :param key: the one key whose versions are read; ``None`` reads all.
         :raises ValueError: if the place is none of a versioned store.
         """

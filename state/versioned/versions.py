@@ -157,7 +157,7 @@ class Versions(VersionReads):
 
     :param latest: rows from bytes to bytes, without a cache and without a changelog.
     :param keeps_history: if not, it is a plain store with the calls of a versioned one.
-    :param drop: counts a put that came so many ms too late.
+    :param drop: counts a put that arrived this many ms too late.
     """
 
     latest: Rows

@@ -39,7 +39,7 @@ PLACE_BYTES = ENTRY_OVERHEAD_BYTES + 16
 
 
 FORGOTTEN_TOGETHER = 1000
-"""So many places, added one after the other, are forgotten together."""
+"""The number of places, added one after the other, that are dropped together."""
 
 LEAST_TOGETHER = 50
 """The places of smaller commits are put together until there are so many: a list for each would be larger than they."""
@@ -175,7 +175,7 @@ AddRow = Callable[[bytes, int, Any, int, "HeaderList | None"], None]
 has the headers."""
 
 FEW = 8
-"""So many places are compared in less time than it takes to search them."""
+"""This many places are compared in less time than it takes to search them."""
 
 
 def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
@@ -224,7 +224,7 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
 def _read_again(format: RowFormat, data: bytes, logged: Logged | None) -> tuple[Any, int]:
     """Reads a row that could not be read: with errors that name the store, and what strings have instead of bad bytes.
 
-    :param logged: the row, if it waits for the commit; else the data is that of the engine.
+    :param logged: the row, if it waits for the commit; otherwise the data is that of the engine.
     """
     if logged is not None:
         return format.values.read(data), logged[2]
@@ -254,7 +254,7 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
             time = place >> NUMBER_BITS
             row = row_of(time // interval, key, time, place & LARGEST_SEQUENCE)
             logged = drained_get(row)
-            if logged is not None:  # else the engine has it
+            if logged is not None:  # otherwise the engine has it
                 entries[row] = stored(logged[1]), logged[2]  # type: ignore[arg-type]
         return [
             (key, *time_and_rest(row), value if value_of is None else value_of(value), timestamp)

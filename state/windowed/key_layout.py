@@ -52,7 +52,7 @@ class TimedKeys:
     def read(self, data: bytes) -> Parts:
         """Returns the parts of a key.
 
-        :raises ValueError: if it is no such key.
+        :raises ValueError: if it is not such a key.
         """
         if len(data) < self.tail.size:
             raise ValueError(f"the key must have at least {self.tail.size} bytes, got {len(data)}")

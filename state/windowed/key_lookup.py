@@ -51,7 +51,7 @@ class KnownLookup:
             if key not in rows.known:
                 return []
             found = in_span(key, low, high)
-            # An entry is a tuple with something in it, so `or` goes on only where there is none.
+            # An entry is a tuple with something in it, so `or` continues only without an entry.
             return found_of(key, [(row, dirty_get(row) or clean_get(row) or read_through(row)) for row in found])
 
         return find
@@ -128,7 +128,7 @@ class KnownLookup:
                         found[row] = dirty_get(row) or clean_get(row) or entry_of(data)
             for row in in_span(key, low, high):
                 entry = dirty_get(row) or clean_get(row)
-                if entry is not None:  # else the engine has it
+                if entry is not None:  # otherwise the engine has it
                     found[row] = entry
             # Row keys differ, so the sort never compares two entries.
             return sorted(found.items())

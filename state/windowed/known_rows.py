@@ -44,7 +44,7 @@ class BufferedRows(Rows):
 
 
 PART = 4
-"""Known keys of rows may take one part in so many of a full cache."""
+"""Known keys of rows may take one part in this many of a full cache."""
 
 
 class KnownRows(BufferedRows):
@@ -116,14 +116,14 @@ class KnownRows(BufferedRows):
         budget = self.budget
         excess = budget.cached - budget.cache_limit
         if excess > 0 and self._noted_bytes > budget.cache_limit // PART:
-            # Some more than need be, as with rows: else the next put would begin again.
+            # Some more than need be, as with rows: otherwise the next put would start again.
             self._drop_noted(budget.cache_limit // PART - (budget.cache_limit >> DROPPED_AT_ONCE) // PART)
         super()._drop_clean(keep)
         if budget.cached > budget.cache_limit:
             self._drop_noted(self._noted_bytes - (budget.cached - budget.cache_limit))
 
     def _drop_noted(self, most: int) -> None:
-        """Forgets rows until those that are noted take so many bytes at most, also in a drain, whose reads of old
+        """Forgets rows until the remaining ones take at most this many bytes, also in a drain, whose reads of old
         values may fill the cache."""
         # A row that waits for the commit is in no engine: if it were not known, look-ups would not find it.
         noted, waits = self._noted, self._uncommitted.holds

@@ -70,7 +70,7 @@ def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | No
         if value is not None and time // interval not in held:
             hold(time // interval)
         if time > segments.stream_time and (not cached or row in dirty):
-            segments.observe(time)  # else a full cache has drained it, and knows better
+            segments.observe(time)  # otherwise a full cache has drained it and updated the stream time
 
     return put_row
 

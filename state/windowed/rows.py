@@ -40,7 +40,7 @@ class TimedReads:
 
     :param segments: the times of the rows.
     :param index: the index by key, where rows are in order of time.
-    :param scan: reads ranges of rows that are found by key; else the rows or the index do.
+    :param scan: reads ranges of rows that are found by key; otherwise the rows or the index do.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class TimedRows(TimedReads):
         )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
-        # Rows that wait are found by the read that goes on to the engine there, so it cannot be left out.
+        # Rows that wait are found by the read that continues to the engine there, so it cannot be skipped.
         in_memory = self._get if isinstance(rows, AppendedRows) else make_get(rows, in_memory=True)
         self.get_row = make_get_row(segments, self._get, in_memory)
         self.row_of = layout.row_maker(segments.interval)
@@ -411,7 +411,7 @@ class _Swept(CommitParticipant):
         self._segments.commit_ended()
 
     def apply(self, batch: Batch) -> None:
-        # Kept for `applied`: there it is asked for behind the segments, which do not know it any more.
+        # Kept for `applied`: there it is read after the segments, which no longer have it.
         self._end = self._segments.expired_rows_end
         self._segments.apply(batch)
 

@@ -44,8 +44,8 @@ class Retention:
 
     :param at_least_ms: rows are shown while they are less than this behind the observed stream time.
     :param interval_ms: the length of a segment.
-    :param drop_early: drops a put as soon as it would not be shown. Else it is dropped when its segment is gone, as
-        Java's persistent stores do; it makes a difference for what is counted as dropped.
+    :param drop_early: drops a put as soon as it would not be shown. Otherwise it is dropped when its segment is gone,
+        as Java's persistent stores do; it makes a difference for what is counted as dropped.
     :param shows_limit: shows rows that are as far behind as ``at_least_ms``, as Java's time-ordered window stores do.
     :param until_deleted: shows rows until their segment is deleted, as the caches of windowed tables do.
     """
@@ -220,7 +220,7 @@ class PutSequence:
 class LateDrops:
     """The puts of a store that came too late.
 
-    :param count: counts a record that was dropped so many ms too late.
+    :param count: counts a record that was dropped this many ms too late.
     """
 
     def __init__(self, store: str, count: Callable[[int], None]) -> None:
@@ -299,7 +299,7 @@ class SegmentExpiry:
 class Segments(SegmentTimes):
     """The segments of one store, as of its last commit when they are opened. Part of each commit.
 
-    :param count_drop: counts a record that was dropped so many ms too late.
+    :param count_drop: counts a record that was dropped this many ms too late.
     :raises StateError: if the engine's row about it is damaged.
     """
 

@@ -13,7 +13,7 @@ committed (docs/design.md#decisions). A row is in up to three places, looked up 
 :meth:`Rows.apply`. What other threads read of this, and the rules for that, is in
 :mod:`state.write_buffer.shared_rows`.
 
-A dirty entry of a cache goes on behind value and timestamp with (headers, source, offset) of the record that put it,
+A dirty entry of a cache continues after value and timestamp with (headers, source, offset) of the record that put it,
 and has its message instead of the offset where error handlers may ask for it.
 
 Without caching a row is forwarded when it is put; it is logged at once as well, or like a cached one when it is drained
@@ -314,7 +314,7 @@ class Rows(RowReader):
             self._when_logged(self.drained)
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
-        """Returns the old value of each row. Takes out the rows that no receiver knows of: those put and deleted again
+        """Returns the old value of each row. Removes the rows that no receiver has seen: those put and deleted again
         since the last drain (semantics 73)."""
         for key in deleted:
             if self._below(key) is None:
@@ -367,7 +367,7 @@ class Rows(RowReader):
         """
         [(key, entry)] = rows.items()
         value, timestamp = entry[:2]
-        # A deletion may be one that no receiver knows of.
+        # A deletion may be one that no receiver has seen.
         if value is None:
             return self._log_all(rows, size)
         clean, budget = self.clean, self.budget
@@ -447,7 +447,7 @@ class Rows(RowReader):
             self._drop_clean(None)
 
     def forget_below(self, key: bytes) -> None:
-        """Forgets clean rows whose keys, which are bytes, are smaller: the engine does not hold them any more."""
+        """Drops clean rows whose keys, which are bytes, are smaller: the engine no longer holds them."""
         clean, drained = self.clean, self.drained
         for gone in [known for known in clean if known < key and known not in drained]:
             self.budget.clean -= self.format.cost(gone, clean.pop(gone)[0])

@@ -10,7 +10,7 @@ class Budget:
     and value and a fixed cost, without the topic's name and the headers.
 
     :param cache_bytes: over this a store evicts: clean rows first, then it forwards its dirty ones. 0: no cache.
-    :param uncommitted_bytes: over this, or about to be, the thread is asked for a commit; -1 is no limit.
+    :param uncommitted_bytes: over this, or about to be, the thread is asked for a commit; -1 removes the limit.
     """
 
     __slots__ = (

@@ -146,7 +146,7 @@ class WaitingRows:
         return index, index.irange(low, high, inclusive=(True, False), reverse=reverse)
 
     def forget(self) -> None:
-        """Nothing waits for the commit any more, or only what was put in the middle of it."""
+        """No row waits for the commit, except rows that were put in the middle of it."""
         self.bytes = 0
         self.deleted.clear()
         self._index = None

@@ -72,7 +72,7 @@ class StreamThreads:
             return thread
 
     def choose(self) -> StreamThread | None:
-        """Returns the thread to remove: the caller if it is a stream thread, else the newest that works."""
+        """Returns the thread to remove: the caller if it is a stream thread, otherwise the newest live thread."""
         with self._lock:
             working = [one for one in self._threads.values() if one.state is not ThreadState.DEAD]
             return next((one for one in working if one.is_current()), working[-1] if working else None)
@@ -161,7 +161,9 @@ class ApplicationRun:
         warn_if_unseen(self.parts.config)
         try:
             resources = self.resources = self._open()
-            if resources is not None and self.state is ClientState.REBALANCING:  # else it was closed meanwhile
+            if (
+                resources is not None and self.state is ClientState.REBALANCING
+            ):  # otherwise it was closed in the meantime
                 resources.global_stores.fill()
             if resources is None or self.state is not ClientState.REBALANCING:
                 return
@@ -171,7 +173,7 @@ class ApplicationRun:
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
             self._release()
-            if self.states.become(ClientState.PENDING_ERROR):  # else another thread closes it, and that goes on
+            if self.states.become(ClientState.PENDING_ERROR):  # otherwise another thread is closing it
                 self.states.become(ClientState.ERROR)
             raise
         resources.closing.callback(restore_collector, relax_collector())

@@ -149,7 +149,7 @@ class GlobalStoresLifecycle:
         return {} if task is None or not self._filled else task.stores.stores
 
     def close(self) -> None:
-        """Ends the thread and closes the stores, which must have no reader any more."""
+        """Ends the thread and closes the stores, which must no longer have a reader."""
         thread, task = self._thread, self._task
         if thread is not None:
             thread.stop()

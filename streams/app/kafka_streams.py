@@ -130,7 +130,7 @@ class KafkaStreams:
     def set_state_listener(self, listener: StateListener) -> None:
         """Has ``listener(new, old)`` called at every change of state.
 
-        What it raises is logged, and the application goes on.
+        An error that it raises is logged, and the application continues.
 
         ::
 
@@ -148,7 +148,7 @@ class KafkaStreams:
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Has ``listener`` called when a store is restored; it takes the place of an earlier one.
 
-        What it raises is logged, and the restore goes on.
+        An error that it raises is logged, and the restore continues.
 
         ::
 
@@ -166,7 +166,7 @@ class KafkaStreams:
     def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
         """Has ``listener`` called when standby tasks follow changelogs (KIP-988); it takes the place of an earlier one.
 
-        What it raises is logged, and the tasks go on.
+        An error that it raises is logged, and the tasks continue.
 
         ::
 
@@ -236,7 +236,7 @@ class KafkaStreams:
         has records and delivers none, nor one without tasks
         that fills copies of tasks which are to move to it (semantics 100), nor one that has not reached a broker.
         Workers of a new topology are ready while they wait until those of the old one have left, so that a rolling
-        update, which waits for the new ones to be ready, goes on.
+        update, which waits for the new ones to be ready, continues.
 
         ::
 
@@ -358,7 +358,7 @@ class KafkaStreams:
         self._run.paused = True
 
     def resume(self) -> None:
-        """Goes on after :meth:`pause`.
+        """Resumes the application after :meth:`pause`.
 
         ::
 
@@ -382,8 +382,8 @@ class KafkaStreams:
     def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> bool:
         """Commits, closes tasks and stops the threads; returns whether all of it was done in time.
 
-        What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
-        returns at once. In a child that was forked it does nothing: the application is the parent's.
+        Work that was not done in time continues. Called by a stream thread or by the state listener, it asks for the
+        end and returns at once. In a child that was forked it does nothing: the application is the parent's.
 
         ::
 

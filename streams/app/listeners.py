@@ -1,4 +1,4 @@
-"""Listeners of the user to restores and standby tasks: what they raise is logged, and the application goes on."""
+"""Listeners of the user to restores and standby tasks: their errors are logged, and the application continues."""
 
 from __future__ import annotations
 

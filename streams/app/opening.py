@@ -81,7 +81,7 @@ class Housekeeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; returns when no job runs any more."""
+        """Ends the thread; returns when no job is running."""
         self._thread.stopping.set()
         self._thread.join()
 
@@ -109,7 +109,7 @@ def when_there_is_room(open_all: Callable[[], T], full_disk: FullDisk, ends: Cal
     """Opens an application; where the disk is full, waits for room and begins again from the start.
 
     :param open_all: opens everything, or nothing if it fails.
-    :param ends: waits so many seconds for a request to end; returns whether there is one.
+    :param ends: the number of seconds to wait for a request to end; returns whether there is one.
     :returns: what is open; ``None`` if it was asked to end before there was room.
     :raises TaskTimeoutError: if the disk stays full for ``task.timeout.ms``.
     """

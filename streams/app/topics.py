@@ -151,7 +151,7 @@ class TopicFitter:
         missing = internal.check_existing_topics(expected, existing, self._named | self.matched(readable))
         known = internal.internal_topics(self._topology, self._settings)
         tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
-        if not self._by_group:  # else the group makes them
+        if not self._by_group:  # otherwise the group creates them
             self._admin.create_topics(
                 [
                     NewTopic(

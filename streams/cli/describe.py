@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _compare(_layout_in(arguments.diff, settings), layout_of(topology))
     say_lines(arguments.form(topology).removesuffix("\n"))
     sys.stdout.flush()
-    if given_settings(arguments).settings:  # else it may be drawn by a person who does not run it
+    if given_settings(arguments).settings:  # otherwise it may be drawn by a person who does not run it
         _warn_of_missing_serdes(topology, config())
     return CLEAN
 

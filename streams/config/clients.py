@@ -37,7 +37,7 @@ _PRODUCER = {
     "statistics.interval.ms": _STATISTICS_MS,
 }
 _BUFFER_KBYTES = 32_768
-"""Java's default of ``buffer.memory``: so much waits for the brokers until sending waits too."""
+"""Java's default of ``buffer.memory``: the bytes that can wait for the brokers before sending blocks."""
 _EXACTLY_ONCE_PRODUCER = {
     # Transactions back to back wait this long for the markers of the one before.
     "retry.backoff.ms": 10,
@@ -125,7 +125,7 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
     given = _given(config, "P", config.producer)
     found = {**defaults, **_connections(given), **given, **_identity(config, client_id)}
     largest = found.get("message.max.bytes", 0)
-    found.setdefault("queue.buffering.max.kbytes", max(_BUFFER_KBYTES, 2 * largest // 1024))  # else it never fits
+    found.setdefault("queue.buffering.max.kbytes", max(_BUFFER_KBYTES, 2 * largest // 1024))  # otherwise it never fits
     if transactional_id is not None:
         if "socket.timeout.ms" not in given:  # librdkafka's is a little less than the transaction's
             del found["socket.timeout.ms"]

@@ -148,14 +148,14 @@ class StreamsConfig(BaseModel):
     buffered_records_per_partition: PositiveCount = 1000
     final_results_part_rows: PositiveCount = 1000
     input_buffer_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 512 * 1024 * 1024
-    """-1 is no limit."""
+    """-1 removes the limit."""
     max_task_idle_ms: MsOrOff = 0
     poll_gather_ms: Ms = 5
     poll_ms: Ms = 100
     task_timeout_ms: Ms = 300_000
     log_summary_interval_ms: Ms = 120_000
     timestamp_after_max_ms: MsOrOff = 100 * 365 * 86_400_000
-    """-1 is no limit."""
+    """-1 removes the limit."""
     timestamp_after_max_handler: Annotated[
         Literal["fail", "drop", "take"], PlainValidator(values.one_of("fail", "drop", "take"))
     ] = "fail"
@@ -185,7 +185,7 @@ class StreamsConfig(BaseModel):
     """The treatment of rows that the serdes of this version cannot read."""
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024
     statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
-    """-1 is no limit."""
+    """-1 removes the limit."""
     changelog_updates: Annotated[
         Literal["auto", "each", "last"], PlainValidator(values.one_of("auto", "each", "last"))
     ] = "auto"

@@ -64,7 +64,8 @@ def _frame(frame: Frame) -> list[str]:
 
 
 def _texts(box: Box) -> tuple[list[str], list[str]]:
-    """Returns the lines of a box: what a node does, and small its name and the line of the script; else the name."""
+    """Returns the lines of a box: what a node does, and small its name and the line of the script; otherwise the
+    name."""
     if box.call is None:
         return wrapped(box.name), []
     longest = int(LONGEST_LINE / _SMALL)

@@ -33,8 +33,8 @@ GOES_ON_S = 15.0
 MOST_AT_ONCE = 1 << 16
 """An answer that has no more bytes is passed on when it is whole, so that nothing of it is lost with its worker."""
 CAPACITY = 4
-"""The front takes so many times the requests of a worker: a request that it has passed on to one may come back to it,
-since workers ask each other by it."""
+"""The front admits this many times the requests of a worker: a request that it has passed on to one may come back to
+it, since workers ask each other by it."""
 _NOT_PASSED = frozenset({"connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"})
 
 
@@ -184,7 +184,7 @@ class FrontPages:
     async def _pass_on(self, request: web.Request, number: int, path: str) -> web.StreamResponse:
         """Passes a request on to one worker.
 
-        :raises _NoAnswer: if none of its answer has come; what was begun and does not go on is broken off.
+        :raises _NoAnswer: if none of its answer has come; a started response that does not continue is aborted.
         """
         if not self.alive[number]:
             raise later(f"worker {number} does not run now: try again later")

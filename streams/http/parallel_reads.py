@@ -1,7 +1,7 @@
 """Reads the partitions of one answer side by side, and gives their rows partition after partition.
 
 What is read ahead waits here, so the rows of an answer and the bytes of all answers are bounded; at the bound only the
-partition whose turn it is goes on.
+partition whose turn it is continues.
 """
 
 from __future__ import annotations

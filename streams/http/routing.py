@@ -33,7 +33,7 @@ the owner."""
 
 
 class Unreachable(Exception):
-    """The worker that was asked does not answer, or does not own the partition any more: another may."""
+    """The worker that was asked does not answer, or no longer owns the partition: another may."""
 
 
 Ask = Callable[..., Awaitable[tuple[int, bytes]]]

@@ -170,7 +170,7 @@ class StorePages:
     async def _elsewhere(self, asked: Asked, partition: int, after: After | None, limit: int, most: int) -> Page:
         """Asks the worker that has a partition: the one that had it when the group was last asked, then once more.
 
-        :raises HttpRefusal: if none answers; no other partition is answered in its place.
+        :raises HttpRefusal: if none responds; no other partition is read instead.
         """
         router, why = self._router, "no worker owns it now"
         query = {name: value for name, value in asked.query.items() if name not in _OWN_TERMS}
@@ -454,7 +454,7 @@ class _Lines:
         return await self._finish(last)
 
     async def broken(self, refusal: HttpRefusal, after: After) -> web.StreamResponse:
-        """Ends an answer that cannot go on."""
+        """Ends a response that cannot continue."""
         return await self._finish({"error": refusal.message, "next": after.encode(), **refusal.more})
 
     async def _finish(self, last: Mapping[str, Any]) -> web.StreamResponse:

@@ -32,7 +32,7 @@ class Renewal(Enum):
     MEMBERSHIP = "membership"
     """Another member or producer has taken over: this thread joins its group again, with new clients."""
     POSITION = "position"
-    """The position is outside of its log: the reset policy of the source says where reading goes on."""
+    """The position is outside of its log: the reset policy of the source decides where reading continues."""
     TOPIC = "topic"
     """The topic or partition is not there; the caller knows whether it must be."""
     FINAL = "final"
@@ -117,7 +117,7 @@ def error_of(
 ) -> StreamsError:
     """Returns the error to raise instead of a client's, other than one of rights, logins and instance ids.
 
-    :param fatal: whether the client says that it cannot be used any more.
+    :param fatal: whether the client reports that it can no longer be used.
     :param retriable: whether it says that the same call may succeed.
     :param transactional: whether it is a producer with transactions.
     """
@@ -159,7 +159,7 @@ def client_event(error: Any, partition: TopicPartition, lines: RepeatedLines) ->
     :raises InstanceFenced: if another consumer has joined the group under the same id.
     :raises AuthorizationError: if a right is missing.
     :raises ClientUnusable: after an error that may pass, if the client might skip records after it.
-    :raises StreamsError: if reading cannot go on.
+    :raises StreamsError: if reading cannot continue.
     """
     name = error.name()
     if name == "_FATAL":  # the client says no more than that: the only such error of a consumer in a classic group

@@ -13,7 +13,7 @@ IDLE = frozenset({"INIT", "UP", "UPDATE"})
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerFigures:
-    """Holds what one client knows of one broker."""
+    """The figures of one client about one broker."""
 
     node: int
     """The id of the broker; -1 for an address that the client was given, while it knows no broker."""
@@ -65,7 +65,7 @@ class TopicFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientStatistics:
-    """Holds what a client knows of itself."""
+    """The figures of a client about itself."""
 
     client_id: str
     is_producer: bool

@@ -25,7 +25,8 @@ class UnsendableHeaders(SerializationError):
 def sendable(headers: Iterable[tuple[str, bytes | None]]) -> HeaderList:
     """Returns headers as every client takes them: a list of names and bytes.
 
-    :raises UnsendableHeaders: if a name is no text, has no UTF-8 or holds a NUL, or a value is neither bytes nor text.
+    :raises UnsendableHeaders: if a name is not a string, is not valid UTF-8 or holds a NUL, or a value is neither bytes
+        nor a string.
     """
     good = _good
     if isinstance(headers, list):

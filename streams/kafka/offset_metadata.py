@@ -42,9 +42,9 @@ _MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM, _CHANGELOG_I
 _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
 MOST_TIMES = 180
-"""So many times of operators have room in any case, beside as many changelogs and what else there is."""
+"""This many times of operators always fit, along with as many changelogs and the other parts."""
 MOST_MARKS = 400
-"""So many changelogs are named; the others are not known to hold records."""
+"""The most changelogs that are named; the others are not known to hold records."""
 _MARKED = "#"
 CLONE = "clone of "
 """The beginning of the id of a handover by which an application is made of another one (`streams state clone`)."""

@@ -76,7 +76,7 @@ class NotDelivered(TransactionAborted):
     """A record was not delivered in time and is lost to the producer, or its topic does not exist: its task goes back
     to the last commit and processes again what was read since (semantics 114, 165).
 
-    The other tasks of the thread go on, unless they share a transaction with it, or it is not known whose record it
+    The other tasks of the thread continue, unless they share a transaction with it, or it is not known whose record it
     was."""
 
     reason: str | None = None
@@ -149,7 +149,7 @@ class Message(Protocol):
     def headers(self) -> HeaderList | None: ...
 
     def error(self) -> Any:
-        """Returns ``None`` for a record, else a :class:`MessageError`; the end of a partition is one, see
+        """Returns ``None`` for a record, otherwise a :class:`MessageError`; the end of a partition is one, see
         :attr:`Consumer.partition_eof`."""
         ...
 
@@ -252,7 +252,7 @@ class Consumer(Protocol):
 
         :raises CommitAgain: a rebalance is in progress.
         :raises PartlyCommitted: partitions do not exist; the offsets of all others are committed.
-        :raises TaskMigratedError: this member is not in the group any more.
+        :raises TaskMigratedError: this member is no longer in the group.
         """
         ...
 
@@ -455,7 +455,7 @@ class Admin(Protocol):
     def divergences(
         self, points: Collection[tuple[TopicPartition, LogPoint]]
     ) -> dict[tuple[TopicPartition, LogPoint], int]:
-        """Returns the points that are not in their logs any more, each with the offset from which on its log is another
+        """Returns the points that are no longer in their logs, each with the offset from which on its log is another
         one: the log was truncated there, and may have grown again since (KIP-320). It takes one request to each leader.
 
         A point of which the brokers cannot tell is left out.
@@ -481,7 +481,7 @@ class Admin(Protocol):
         ...
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Gives a topic so many partitions in all; one that has as many or more is left as it is.
+        """Increases the partitions of a topic to this total; a topic with as many or more stays as it is.
 
         :raises StreamsError: if the topic does not exist.
         """
@@ -548,7 +548,7 @@ class Admin(Protocol):
         ...
 
     def release_instance(self, group: str, member: GroupMember) -> None:
-        """Ends a static member of the consumer protocol (KIP-848) in its place, so that its instance id may join again
+        """Ends a static member of the consumer protocol (KIP-848) on its behalf, so that its instance id may join again
         at once; the group keeps its partitions for that. One that has gone is passed over.
 
         :raises StreamsError: if it cannot be done; then the instance id is free when the member's session has ended.

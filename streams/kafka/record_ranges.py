@@ -57,7 +57,7 @@ def _one(reader: Consumer, message: Any, ends: dict[TopicPartition, int]) -> Ite
     """Yields a message that is a record of a range, and ends ranges whose end was reached."""
     error = message.error()
     if error is not None and error.code() != reader.partition_eof:
-        return  # the client tries again by itself; if it cannot, nothing comes any more
+        return  # the client tries again itself; if it cannot, no more records arrive
     place = TopicPartition(message.topic(), message.partition())
     end = ends.get(place)
     if end is None:

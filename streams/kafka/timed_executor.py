@@ -17,8 +17,8 @@ class CallTimedOutError(Exception):
 class TimedExecutor:
     """Makes calls on a thread of its own, one at a time.
 
-    A thread that is inside of the client cannot be interrupted. When the time is over, the caller goes on; the thread
-    ends when its call does.
+    A thread that is inside of the client cannot be interrupted. When the time has expired, the caller continues; the
+    thread ends when its call does.
     """
 
     def __init__(self, name: str) -> None:

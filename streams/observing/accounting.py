@@ -27,9 +27,9 @@ _PLACES: WeakKeyDictionary[TopologyData, dict[str, NodePlace]] = WeakKeyDictiona
 
 
 def place_of(topology: TopologyData, node: str) -> NodePlace:
-    """Returns the call and the line that made a node of a topology to which nothing is added any more.
+    """Returns the call and the line that made a node of a topology that is complete.
 
-    It is kept: the names of a node's functions take longer to find than all else that a status says.
+    It is kept: the names of a node's functions take longer to find than all other parts of a status.
     """
     places = _PLACES.setdefault(topology, {})
     if node not in places:

@@ -74,7 +74,7 @@ def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[
 
 
 def _clients(count: int) -> str:
-    """Returns so many clients in words."""
+    """Returns a number of clients in words."""
     return f"{count} client{'' if count == 1 else 's'}"
 
 

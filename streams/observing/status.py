@@ -18,7 +18,7 @@ class PartitionStatus:
     position: int | None
     """The next offset to process."""
     committed: int | None
-    """The last committed offset that the task knows of."""
+    """The last committed offset that the task has."""
     end: int | None
     """Where the partition ended when that was last known."""
     lag: int | None

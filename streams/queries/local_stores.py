@@ -210,7 +210,7 @@ class LocalStores:
     @staticmethod
     def open_copy(copy: StandbyCopy, name: str) -> LocalStore | None:
         """Returns the store of a standby copy, if it can be read."""
-        positions = copy.positions  # before the engine is read, which may go on meanwhile
+        positions = copy.positions  # before the engine is read, which may continue in the meantime
         reader = copy.task.stores.open_reader(name) if copy.changelogs else None
         return None if reader is None else LocalStore(copy.task, reader, runs=False, followed=positions)
 

@@ -39,7 +39,7 @@ class StateQueryRequest(Generic[R]):
         request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).require_active()
         assert driver.query(request).only_partition_result.result == 1
 
-    :raises TypeError: if ``query`` is no query.
+    :raises TypeError: if ``query`` is not a query.
     """
 
     store_name: str

@@ -206,7 +206,7 @@ class Protobuf(SchemaSerde[T]):
     :param model: the class.
     :param registry: ``None`` takes that of the builder, or of the settings of the application.
     :param options: settings for this serde alone, such as ``auto_register_schemas=False``.
-    :raises ConfigError: if it is no such class, or an option is unknown.
+    :raises ConfigError: if it is not such a class, or an option is unknown.
     """
 
     __slots__ = ()

@@ -332,7 +332,7 @@ class RemoteStore:
     def range(
         self, from_key: Any = None, to_key: Any = None, *, reverse: bool = False, as_of: Time | None = None
     ) -> Iterator[RemoteRow]:
-        """Yields the rows from one key to another, both included; ``None`` is no bound. It asks page by page.
+        """Yields the rows from one key to another, both included; ``None`` removes the bound. It reads page by page.
 
         :raises RemoteUnavailable: if a worker does not answer; the rows up to then are right, and not all.
         """

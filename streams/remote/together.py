@@ -82,7 +82,7 @@ class Together:
             if len(found) == len(all_):
                 for one, row in zip(all_, found, strict=True):
                     one.found = row
-        except StreamsError as error:  # of one key or its partition: whose, each thread finds out for itself
+        except StreamsError as error:  # of one key or its partition: each thread determines for itself of which
             if not others and not isinstance(error, RetryableError):
                 raise
         finally:

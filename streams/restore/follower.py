@@ -34,13 +34,13 @@ BUSY_SHARE, BUSY_INTERVAL_S = 0.1, 0.02
 """The part of the time of a thread with records to process that it follows changelogs, and how often at most."""
 ENDS_INTERVAL_S = 1.0
 RENEWAL_WAIT_S = 1.0
-"""How long no client is used after one that could not be used any more."""
+"""How long no client is used after one has failed."""
 NO_END = 2**63 - 1
 """The end of a changelog that is followed without one."""
 
 
 class SuspendReason(enum.Enum):
-    """The reason for which a standby task does not follow a changelog any more (Kafka Streams' SuspendReason).
+    """The reason for which a standby task no longer follows a changelog (Kafka Streams' SuspendReason).
 
     ::
 
@@ -88,7 +88,7 @@ class StandbyUpdateListener(Protocol):
     def on_update_suspended(
         self, partition: TopicPartition, store: str, store_offset: int, current_end_offset: int, reason: SuspendReason
     ) -> None:
-        """Is called when the task does not follow the changelog any more, with the next offset that the store would
+        """Is called when the task no longer follows the changelog, with the next offset that the store would
         take."""
         ...
 
@@ -272,7 +272,7 @@ class Follower:
             self._consumer.unassign([partition])
 
     def _renew_consumer(self, error: StreamsError) -> None:
-        """Closes the consumer, which cannot be used any more; the next step makes another one."""
+        """Closes the consumer, which can no longer be used; the next step makes another one."""
         self._repeated.log("a new client follows the changelogs of standby tasks", error=error.message)
         self._times.renewal, self.has_more = self._clock.monotonic() + RENEWAL_WAIT_S, False
         self._close_consumer()
@@ -371,7 +371,7 @@ class Follower:
             consumer.close()
 
     def close(self) -> None:
-        """Follows nothing any more, and closes the consumer."""
+        """Stops following all changelogs, and closes the consumer."""
         for task in {one.job.task for one in self._followed.values()}:
             self.remove(task, SuspendReason.MIGRATED)
         self._close_consumer()

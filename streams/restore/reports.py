@@ -100,7 +100,8 @@ class RestoreLog:
 
 
 class RestoreReports:
-    """Tells the log, the listeners and the metrics how the restores of a stream thread go on. Used by that thread.
+    """Reports the progress of a stream thread's restores to the log, the listeners and the metrics. Used by that
+    thread.
 
     :param now: the monotonic time, in seconds.
     """
@@ -193,7 +194,7 @@ class RestoreReports:
             self._log.end(now)
 
     def forget(self, task: TaskId) -> None:
-        """Forgets the counters of a task that is not of this thread any more."""
+        """Forgets the counters of a task that is no longer of this thread."""
         self._counters.pop(task, None)
 
     def close(self) -> None:

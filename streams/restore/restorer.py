@@ -120,7 +120,7 @@ class Restorer:
         self.reports.count(task, remaining, records)
 
     def remove(self, task: TaskId) -> None:
-        """Stops restoring a task that is not of this thread any more."""
+        """Stops restoring a task that is no longer of this thread."""
         gone = list(self._of_task.get(task, ()))
         for partition in gone:
             self.reports.suspended(self._drop(partition), last=not self._jobs)

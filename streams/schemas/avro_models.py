@@ -125,7 +125,7 @@ def _is_plain(given: Any) -> bool:
 
 
 def record_class(kind: Any) -> RecordClass | None:
-    """Returns what is known of a class; ``None`` if its objects are no records."""
+    """Returns what is known of a class; ``None`` if its objects are not records."""
     if not isinstance(kind, type):
         return None
     if dataclasses.is_dataclass(kind):

@@ -61,7 +61,7 @@ def serde_of(
     :param name: for messages.
     :param with_headers: whether both functions take headers as their second argument.
     :raises TypeError: if either cannot be called, or is made by ``async def``.
-    :raises TopologyError: if ``with_headers`` is no truth value.
+    :raises TopologyError: if ``with_headers`` is not a boolean.
     """
     check_flags(with_headers=with_headers)
     for argument, function in (("serialize", serialize), ("deserialize", deserialize)):

@@ -129,7 +129,7 @@ class _Json(MadeSerde[Any]):
         return json_of(given)
 
     def from_text(self, text: str) -> Any:
-        """Returns the value of JSON, or else the text: keys are mostly texts, and typed without quotes."""
+        """Returns the value of JSON, otherwise the text: keys are mostly strings, and typed without quotes."""
         try:
             return parsed_json(text)
         except ValueError:

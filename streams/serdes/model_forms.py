@@ -48,7 +48,7 @@ def check_read_back(
 
 
 def _parts_of(found: Any, given: Any) -> list[tuple[str, Any, Any]] | None:
-    """Returns the parts of two objects of one shape, with their places; ``None`` if they are no such two."""
+    """Returns the parts of two objects of one shape, with their places; ``None`` if their shapes differ."""
     names = fields_of(given)
     if names is not None:
         others = fields_of(found) if type(found) is type(given) else None

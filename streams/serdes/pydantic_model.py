@@ -77,7 +77,7 @@ class ModelSerde(MadeSerde[T]):
             return as_json(value)
 
     def from_json(self, given: Any) -> T:
-        """Returns the value that JSON stands for, or an object of Python, whose texts are no bytes."""
+        """Returns the value that JSON stands for, or an object of Python, whose strings are not bytes."""
         try:
             text = json.dumps(given)
         except TypeError:  # there are bytes, decimals or times in it
@@ -188,7 +188,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
             check_read_back(read, data, value, refused)
         return data
 
-    # Where it is told what to do about warnings, pydantic takes a microsecond to read that.
+    # If it receives an option about warnings, pydantic takes a microsecond to read that.
     is_exact = None if shape.is_uncertain else exact_check(adapter.core_schema)
     write: Callable[[Any], bytes] = write_looked_at
     if is_exact is not None:

@@ -39,7 +39,7 @@ def fitted(serde: Serde[Any], given: Any, *, is_text: bool, headers: Headers | N
     """Returns a key or value as its serde takes and writes it.
 
     :param given: a text that was typed, or a value of JSON. ``None`` is null, and so is the typed text ``null`` where
-        the values of the serde are no texts.
+        the values of the serde are not strings.
     :param headers: those of the record, to which the serde may add some.
     :raises DoesNotFit: if the serde does not write it.
     :raises UnreachableError: if a service that the serde needs is away.

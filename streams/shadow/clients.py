@@ -1,6 +1,6 @@
 """The clients of a shadow: an application that runs beside another one, and whose results go elsewhere.
 
-Only the clients know of it: tasks, stores and topology are those that will run without it
+Only the clients are aware of it: tasks, stores and topology are those that will run without it
 (docs/decisions/command-line-and-settings.md, "A live shadow is an application with other clients").
 """
 

@@ -115,7 +115,7 @@ class CloudObjects:
             return
 
     def remove_parts(self, folder: str, older_than_s: float) -> None:
-        """Does nothing: parts of an object that was not completed are no objects; a rule of the bucket deletes them."""
+        """Does nothing: parts of an incomplete upload are not objects; a rule of the bucket deletes them."""
 
 
 @contextmanager

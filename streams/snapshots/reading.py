@@ -138,7 +138,7 @@ class SnapshotReading:
                     return None
                 if prepare is not None:
                     prepare(target)
-                else:  # at last: a file system that was told to write one writes most of the others
+                else:  # at last: a file system that was asked to write one writes most of the others
                     for file in found.files:
                         sync_file(target / file.name)
             except (SnapshotError, StreamsError, OSError) as error:

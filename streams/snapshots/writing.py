@@ -30,7 +30,7 @@ they are this much older than the one that was just written, by the clock of the
 FAILURES = 3
 """After this many deletions that failed the others are left to the next time."""
 ORPHANED_S = 86_400.0
-"""Files without a manifest are deleted when they are so much older than the newest file: a writer may be at work."""
+"""Files without a manifest are deleted when they are this much older than the newest file: a writer may be at work."""
 
 
 class GivenUp(Exception):

@@ -18,7 +18,7 @@ class WorkerEnvironmentError(SparkBridgeError):
 
 
 class OffsetRangeLost(SparkBridgeError):
-    """Records that are needed are not in the topic any more: it was compacted, truncated, or deleted and made again.
+    """Required records are no longer in the topic: it was compacted, truncated, or deleted and made again.
     The message says what to do, such as to pin offsets again."""
 
 
@@ -93,7 +93,7 @@ class BackfillCancelled(SparkBridgeError):
     @classmethod
     def of(cls, what: str) -> BackfillCancelled:
         """Returns the error of a part of a backfill."""
-        return cls(f"{what} of the backfill was cancelled: run it again to go on")
+        return cls(f"{what} of the backfill was cancelled: run it again to continue")
 
 
 class StageFailed(SparkBridgeError):

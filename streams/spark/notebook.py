@@ -18,7 +18,7 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any
 def in_notebook() -> bool:
     """Returns whether this process runs cells of a notebook, whose output is shown by a browser.
 
-    IPython on a terminal is no notebook.
+    IPython on a terminal is not a notebook.
     """
     # Who has no IPython has no notebook: it is in the process before a cell runs.
     ipython = sys.modules.get("IPython")
@@ -36,7 +36,7 @@ class CellBar:
         self._done = -1
 
     def draw(self, done: int) -> None:
-        """Shows that so many tasks are done."""
+        """Shows that this many tasks are done."""
         from IPython import display
 
         if done == self._done:  # a notebook keeps each message

@@ -156,7 +156,7 @@ class InputPosition:
     def from_json(text: str) -> InputPosition:
         """Returns the position that :meth:`to_json` wrote.
 
-        :raises PositionError: if it is no such text, or that of a newer release.
+        :raises PositionError: if it is not such a text, or one of a newer release.
         """
         try:
             found = json.loads(text)
@@ -393,8 +393,8 @@ def _check_files(topic: str, was: TopicPosition, batch: HistoryBatch) -> None:
         name = one.source.get("name")
         if name is not None and name == batch.source.get("name"):
             raise PositionError(
-                f"the batch {name!r} of topic {topic!r} is in initial_state, with other files or another plan: give the"
-                " state before it as initial_state to apply it anew, or name this one otherwise",
+                f"the batch {name!r} of topic {topic!r} is in initial_state, with other files or another plan: give"
+                " the state before it as initial_state to apply it again, or give this batch another name",
                 topic=topic,
             )
         twice = files.intersection(one.source.get("files", ()))

@@ -4,10 +4,10 @@ They are the task's `Probe`. A record has spans if the trace that it comes with,
 sampled, or if it has no trace and is one of the share ``otel.traces``. All others pass the functions here after one
 comparison, and OpenTelemetry is not asked about them.
 
-Headers go on with a record of themselves, so a trace does too. Where they do not, as in caches and buffers, the traces
-of the records that wait are remembered beside it, by store and key (docs/decisions/command-line-and-settings.md,
-"Traces of buffered records are saved apart from the rows"). This room is the only one that imports OpenTelemetry, and
-nothing imports the room unless the setting is there.
+A record carries its headers along, so the trace continues too. Where they do not, as in caches and buffers, the traces
+of the records that wait are remembered beside it, by store and key (docs/decisions/command-line-and-settings.md, "A
+trace waits beside a cache"). This room is the only one that imports OpenTelemetry, and nothing imports the room unless
+the setting is there.
 """
 
 from __future__ import annotations
@@ -408,7 +408,7 @@ class TaskSpans:
         return hold_traced
 
     def batch(self, node: str, handle: HandleTogether) -> HandleTogether:
-        """Returns the function of a node that handles what it held: each record goes on in its own trace."""
+        """Returns the function of a node that handles what it held: each record continues in its own trace."""
 
         def handle_traced(held: list[HeldRecord], resume: Callable[[HeldRecord], None]) -> None:
             tokens: list[Any] = []
@@ -448,7 +448,8 @@ class TaskSpans:
 class _MetStore:
     """A store, as an operator of the DSL gets it, that remembers who put its rows, for the joins that find them.
 
-    An operator that reads what it has put itself, as an aggregation does, goes on with its own row, and is not linked.
+    An operator that reads what it has put itself, as an aggregation does, continues with its own row, and is not
+    linked.
     """
 
     def __init__(self, store: OpenStore, node: str, spans: TaskSpans) -> None:

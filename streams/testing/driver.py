@@ -182,7 +182,7 @@ class TopologyTestDriver:
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
         """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source or
-        sink, else the application's defaults.
+        sink, otherwise the application's defaults.
 
         ::
 
@@ -205,7 +205,7 @@ class TopologyTestDriver:
         self, topic: str, key_serde: SerdeLike[Any] | None = None, value_serde: SerdeLike[Any] | None = None
     ) -> TestOutputTopic:
         """Returns a reader of typed records from a topic. Serdes not given are those of the topology's source or
-        sink, else the application's defaults.
+        sink, otherwise the application's defaults.
 
         ::
 
@@ -222,7 +222,8 @@ class TopologyTestDriver:
     def _serdes(
         self, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None
     ) -> tuple[Serde[Any], Serde[Any]]:
-        """Returns the serdes given, else those of the node that reads or writes the topic, else the defaults."""
+        """Returns the given serdes, otherwise those of the node that reads or writes the topic, otherwise the
+        defaults."""
         environment, what = self._driven.task.environment, f"topic {topic!r}"
         node = self._node_at(topic)
         found = {
@@ -237,7 +238,7 @@ class TopologyTestDriver:
         )
 
     def _node_at(self, topic: str) -> SourceNode | SinkNode | None:
-        """Returns the source that reads a topic, or else the first sink that writes it."""
+        """Returns the source that reads a topic, otherwise the first sink that writes it."""
         plan = self._driven.task.plan
         nodes = [node for node in plan.topology.nodes.values() if not isinstance(node, ProcessorNode)]
         source = reader_of(plan.topology, topic)
@@ -304,7 +305,8 @@ class TopologyTestDriver:
         return (*drops_of(self._driven.task), *self._driven.globals.drops())
 
     def held_back(self) -> tuple[HeldStatus, ...]:
-        """Returns what operators hold back until stream time goes on: open windows, suppressed rows, unmatched records.
+        """Returns what operators hold back until stream time advances: open windows, suppressed rows, unmatched
+        records.
 
         ::
 
@@ -551,7 +553,7 @@ class TopologyTestDriver:
             print(trace)
 
         :param keys: follows the records that have one of these keys, when they are read or later (``trace.keys``).
-        :param every: follows one record in so many (``trace.every``).
+        :param every: follows one record in this many (``trace.every``).
         :param topics: only records of these topics (``trace.topics``).
         :raises ConfigError: if the arguments cannot be read, or contradict each other.
         :raises TopologyError: if no source reads one of the topics.

@@ -70,7 +70,7 @@ class FakeGroup:
             return {name: member.active for name, member in self.members.items()} | self.away
 
     def expire(self, instance_id: str) -> None:
-        """Ends the session of a member. If it still runs, its next poll raises an error and it may not commit any more;
+        """Ends the session of a member. If it still runs, its next poll raises an error and it may no longer commit;
         if it left to come back, the others get its tasks."""
         with self.lock:
             self.away.pop(instance_id, None)
@@ -154,7 +154,7 @@ class FakeMembership:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         with self._group.lock:
             if not self._joined:
-                raise TaskMigratedError(f"member {self.instance_id!r} is not in the group any more")
+                raise TaskMigratedError(f"member {self.instance_id!r} is no longer in the group")
             self._group.committed.update(offsets)
 
     def may_open(self) -> bool:

@@ -70,7 +70,7 @@ class CapturedPunctuator:
         :raises ValueError: if the processor has cancelled it.
         """
         if self.cancelled:
-            raise ValueError("this punctuation was cancelled: it does not run any more")
+            raise ValueError("this punctuation was cancelled, so it no longer runs")
         self.callback(timestamp_ms)
 
     def __repr__(self) -> str:
@@ -328,7 +328,7 @@ class MockProcessorContext:
 
         :raises ValueError: if the interval is below 1 ms or the start is negative.
         :raises TypeError: if the kind is none, or the start no whole number.
-        :raises TopologyError: if the callback is no plain function of the timestamp.
+        :raises TopologyError: if the callback is not a plain function of the timestamp.
         """
         interval_ms = to_ms(interval, "interval")
         start_ms = check_schedule("a punctuation's", interval_ms, kind, start_time)

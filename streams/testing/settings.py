@@ -14,7 +14,7 @@ from streams.config import StreamsConfig
 DEFAULTS: dict[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
 
 THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_ms")
-"""Settings that hold results back by the wall clock, which stands still in a test: 0 unless they are given."""
+"""Settings that hold results back by the wall clock, which is stopped in a test: 0 unless they are given."""
 
 
 def config_for_tests(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:

@@ -141,7 +141,7 @@ class StreamsMembers:
     """The members of one group of the streams protocol.
 
     :param counts: returns the partitions of the topics that exist.
-    :param create: creates an internal topic with so many partitions.
+    :param create: creates an internal topic with this many partitions.
     :param standby_replicas: the standby copies of each task with a changelog; a copy is never in the process of its
         task.
     """

@@ -178,7 +178,9 @@ def test_a_command_dumps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_names_and_families_of_other_kinds_are_refused() -> None:
     with pytest.raises(TopologyError, match="'key-value' is a built-in kind of store: register yours under another"):
         register_kind("key-value", TALLY)
-    with pytest.raises(TopologyError, match="the kind of store 'sums' has family 'tally', which another kind already has"):
+    with pytest.raises(
+        TopologyError, match="the kind of store 'sums' has family 'tally', which another kind already has"
+    ):
         register_kind("sums", TALLY)
     register_kind("tally", TALLY)  # once more, as each worker of a process does
     assert KINDS["tally"] is TALLY

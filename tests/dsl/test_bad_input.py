@@ -167,7 +167,10 @@ def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[
             lambda: Joined(other_value_serde=ANY or "text"),
             "Joined takes as its other_value_serde a serde",
         ),
-        (lambda: Repartitioned(number_of_partitions="3"), "number_of_partitions must be an integer of at least 1, got '3'"),  # type: ignore[arg-type]
+        (
+            lambda: Repartitioned(number_of_partitions="3"),
+            "number_of_partitions must be an integer of at least 1, got '3'",
+        ),  # type: ignore[arg-type]
         (lambda: Repartitioned(number_of_partitions=True), "must be an integer of at least 1, got True"),
         (lambda: Printed(label=5), "the label of printed records must be a string, got 5"),  # type: ignore[arg-type]
         (lambda: Branched(function=5), "Branched takes a function as its function, got 5"),  # type: ignore[arg-type]

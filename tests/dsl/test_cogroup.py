@@ -116,7 +116,9 @@ def test_wrong_arguments_are_refused() -> None:
     shared = grouped.cogroup(lambda key, value, so_far: so_far)
     with pytest.raises(TopologyError, match="cogroup takes a function as its aggregator, got 'sum'"):
         grouped.cogroup("sum")  # type: ignore[arg-type]
-    with pytest.raises(TopologyError, match="a grouped stream can be cogrouped with another grouped stream only, got KStream"):
+    with pytest.raises(
+        TopologyError, match="a grouped stream can be cogrouped with another grouped stream only, got KStream"
+    ):
         shared.cogroup(builder.stream("right"), lambda key, value, so_far: so_far)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="come from different builders: use one StreamsBuilder"):
         shared.cogroup(other.stream("right").group_by_key(), lambda key, value, so_far: so_far)

@@ -41,7 +41,10 @@ SUPPLIER = Stores.in_memory_key_value_store("s")
         (lambda: Materialized(name="n", supplier=SUPPLIER), "'s': remove the name 'n'"),
         (lambda: Materialized(supplier=SUPPLIER, store_type=MEMORY), "remove store_type"),
         (lambda: Materialized(name="n", store_type="disk"), "storage engine 'disk' does not exist"),
-        (lambda: Materialized(name="n", logging=False, topic_config={"segment.bytes": "1"}), "logging=False turns it off"),
+        (
+            lambda: Materialized(name="n", logging=False, topic_config={"segment.bytes": "1"}),
+            "logging=False turns it off",
+        ),
         (lambda: Materialized(name="n", retention=timedelta(milliseconds=-1)), "retention must not be negative"),
     ],
 )

@@ -249,16 +249,23 @@ def both() -> tuple[StreamsBuilder, KStream[str, str]]:
         ),
         (
             lambda b, s: s.join(b.table("t", materialized=versioned(9)), told, joined=Joined(grace=10)),
-            "grace period of 10 ms needs a table that keeps its versions as long, but the history retention of .* is 9 ms",
+            "grace period of 10 ms needs a table that keeps its versions as long, but the history retention"
+            " of .* is 9 ms",
         ),
-        (lambda b, s: s.join(b.table("t"), told, windows=5), "a join with a table has the options joined; windows is for other joins"),
+        (
+            lambda b, s: s.join(b.table("t"), told, windows=5),
+            "a join with a table has the options joined; windows is for other joins",
+        ),
         (lambda b, s: s.join(b.table("t"), told, key_selector=str), "key_selector is for other joins"),
         (lambda b, s: s.join(b.table("t"), 5), "takes a function as its joiner, got 5"),
         (lambda b, s: s.join(b.table("t"), told, joined=5), "expected Joined"),
         (lambda b, s: s.join(StreamsBuilder().table("t"), told), "come from different builders"),
         (lambda b, s: s.join(b.global_table("g"), told), "'KTABLE-SOURCE-.*' needs key_selector"),
         (lambda b, s: s.join(b.global_table("g"), told, key_selector=5), "a function as its key_selector, got 5"),
-        (lambda b, s: s.join(b.global_table("g"), told, joined="j"), "has the options key_selector, name; joined is for other joins"),
+        (
+            lambda b, s: s.join(b.global_table("g"), told, joined="j"),
+            "has the options key_selector, name; joined is for other joins",
+        ),
         (
             lambda b, s: s.join(StreamsBuilder().global_table("g"), told, key_selector=str),
             "come from different builders",

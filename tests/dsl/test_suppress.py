@@ -48,7 +48,10 @@ def test_limits_and_strategies() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: BufferConfig.max_records(-1), "records of a suppression's buffer must be a non-negative number, got -1"),
+        (
+            lambda: BufferConfig.max_records(-1),
+            "records of a suppression's buffer must be a non-negative number, got -1",
+        ),
         (lambda: BufferConfig.max_bytes(1.5), "bytes of a suppression's buffer must be a non-negative number, got 1.5"),  # type: ignore[arg-type]
         (lambda: Suppressed.until_time_limit(-1, UNBOUNDED), "time_to_wait must not be negative"),
         (lambda: Suppressed.until_time_limit(1, BufferConfig()), "needs BufferConfig.max_records"),

@@ -54,7 +54,7 @@ def test_a_run_that_is_cancelled_goes_on_later(spark: Any, tmp_path: Path, engin
     wait_until("a task waits", (tmp_path / "flag.seen").exists, deadline_s=120)
     made.cancel()
     thread.join(120)
-    assert [str(error) for error in failed] == ["stage 0 of the backfill was cancelled: run it again to go on"]
+    assert [str(error) for error in failed] == ["stage 0 of the backfill was cancelled: run it again to continue"]
     (tmp_path / "flag").touch()
     result = backfill(session, engine, tmp_path).run()
     out = result.output("out")

@@ -133,7 +133,11 @@ def test_operators_see_values_alone(make: Callable[..., Any], time_ordered: bool
     [
         (windows, lambda store: store.put("a", "plain", 0), "needs ValueTimestampHeaders, got 'plain'"),
         (windows, lambda store: store.put("a", ValueAndTimestamp("v", 1), 0), "needs ValueTimestampHeaders"),
-        (windows, lambda store: store.put("a", ValueTimestampHeaders("v", -1, []), 0), "from 0 to 2 to the 63 minus 1, got -1"),
+        (
+            windows,
+            lambda store: store.put("a", ValueTimestampHeaders("v", -1, []), 0),
+            "from 0 to 2 to the 63 minus 1, got -1",
+        ),
         (windows, lambda store: store.put("a", ValueTimestampHeaders(5, 1, []), 0), "cannot write the value"),
         (windows, lambda store: store.put("a", ValueTimestampHeaders("v", 1, [("h", "x")]), 0), "cannot write"),
         (sessions, lambda store: store.put(SESSION, "plain"), "needs AggregationWithHeaders, got 'plain'"),

@@ -477,8 +477,7 @@ def test_what_is_in_the_place_of_a_directory_is_told(
     status, out, _ = state("verify")
     assert status == 1
     assert out == (
-        f"fail  0_0: {path} is not a directory: move it elsewhere; the next start restores its state from"
-        " changelogs\n"
+        f"fail  0_0: {path} is not a directory: move it elsewhere; the next start restores its state from changelogs\n"
     )
     status, _, err = state("list")
     assert (status, f"{path} is not a directory" in err) == (1, True)

@@ -236,7 +236,7 @@ class RightAnswers:
     # ------------------------------------------------------------------ after a restart
 
     def _go_on(self, store: str) -> None:
-        """Goes on with the change that a former life of the task was answering."""
+        """Continues the change that the task was responding to before it was restarted."""
         with self._range(UNANSWERED, None) as rows:
             former = self._kept.former(rows, begun=self._sent > 0)
         if former is not None:

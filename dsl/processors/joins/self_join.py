@@ -1,4 +1,4 @@
-"""The operator that joins a stream with itself in one store (KIP-862, semantics 62), and what stands in its place."""
+"""The operator that joins a stream with itself in one store (KIP-862, semantics 62), and its substitutes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class StreamJoinSide:
     :param from_left: whether the records that come are those of the left stream.
     :param keeps: whether a record of this side is forwarded without a partner too.
     :param before_ms: how much earlier a partner may be; so ``after_ms``.
-    :param unmatched: what a left or outer join knows of its third store; ``None`` for an inner join, and for one that
+    :param unmatched: the state of the third store of a left or outer join; ``None`` for an inner join, and for one that
         forwards what has no partner at once.
     """
 

@@ -112,7 +112,7 @@ class Release:
             return
         # The clock is asked last: nearly every record ends before that.
         now = self._context.clock.time_ms()
-        if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # else the clock was set back
+        if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # otherwise the clock was set back
             return
         shared.next_emit_ms = now + interval_ms
         self._begin(timestamp, headers)
@@ -165,7 +165,7 @@ class Release:
     def _end(self) -> bool:
         shared = self._shared
         if shared.send_rest is None:
-            # Nothing comes any more: every window has closed.
+            # No more records arrive: every window has closed.
             shared.stream_time = MAX_TIME
             self._begin(max(0, self._context.stream_time_ms()), None)
         return self._send_part()

@@ -202,7 +202,7 @@ def partitions_of(topics: Collection[str], existing: Mapping[str, TopicInfo]) ->
 
 
 def _reachable(config: StreamsConfig, client_id: str) -> KafkaClients:
-    """Returns librdkafka's clients once a broker has answered: librdkafka would go on trying for half a minute.
+    """Returns librdkafka's clients once a broker has answered: librdkafka would keep trying for half a minute.
 
     :raises StreamsError: with the reason, if none answers.
     """

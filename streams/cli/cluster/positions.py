@@ -25,7 +25,7 @@ class Start:
     """A point in a topic, which is another offset in each of its partitions."""
 
     kind: str
-    """``beginning``, ``end``, ``offset`` (negative: so many before the end) or ``time``."""
+    """``beginning``, ``end``, ``offset`` (negative: this many before the end) or ``time``."""
     number: int = 0
     """The offset, or the ms since 1970."""
 

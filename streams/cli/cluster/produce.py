@@ -171,7 +171,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             for record in encode.all(_placed(arguments)):
                 sender.send(record)
                 if is_typed:
-                    sender.finish()  # whoever types sees what became of it
+                    sender.finish()  # an interactive user sees the outcome
                 if sender.failed:
                     break
         except CannotRun as error:
@@ -307,7 +307,7 @@ class _Encoder:
         return _Encoded(key.data, value.data, given.timestamp_ms, headers, chosen)
 
     def _part(self, part: str, serde: Serde[Any] | None, given: Any, headers: Headers, *, is_text: bool) -> Fitted:
-        assert serde is not None  # else the topic is the application's own, and not written
+        assert serde is not None  # otherwise the topic is internal, and not written
         try:
             return fitted(serde, given, is_text=is_text, headers=headers)
         except DoesNotFit as error:

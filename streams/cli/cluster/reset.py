@@ -211,7 +211,7 @@ class _Session:
         return [one.client_id for one in self.admin.group_members(self.group)]
 
     def plan(self, arguments: argparse.Namespace, to: Start) -> reset_plan.ResetPlan:
-        """Finds out what has to change. Changes nothing."""
+        """Determines the necessary changes. Changes nothing."""
         existing = self.admin.topics()
         topics = reset_plan.reset_topics(
             self.target,

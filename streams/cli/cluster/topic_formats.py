@@ -174,7 +174,7 @@ class _Finder:
         return list(dict.fromkeys(full_name(self._topology, self._prefix, name) for name in named))
 
     def _node(self, topic: str) -> SourceNode | SinkNode | None:
-        """Returns the node that writes a topic, or else the first that reads it."""
+        """Returns the node that writes a topic, otherwise the first that reads it."""
         nodes = self._topology.nodes.values()
         for node in nodes:
             if isinstance(node, SinkNode) and (node.topic == topic or topic in node.declared_topics):

@@ -135,7 +135,7 @@ def right_findings(
 OWN_PROTOCOLS = ("", "cooperative-sticky")
 SAMPLED_PARTITIONS = 16
 SAMPLED_RECORDS = 50
-"""So many of the last records of each of so many partitions are read, to look where their keys lie,"""
+"""The number of last records read from each partition, and the number of partitions, to check their keys,"""
 SAMPLE_S = 5.0
 """for at most so long."""
 

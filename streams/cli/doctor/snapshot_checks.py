@@ -25,7 +25,7 @@ CLOCKS_S = 60.0
 """A clock that is off by more is worth a word; object stores refuse requests of one that is off by a quarter of an
 hour."""
 LATE = 3
-"""A snapshot that is so many intervals old is late."""
+"""A snapshot that is this many intervals old is late."""
 MOST_NAMED = 5
 
 

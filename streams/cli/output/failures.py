@@ -21,7 +21,7 @@ CLEAN = 0
 FAILED = 1
 CANNOT_RUN = 2
 READER_GONE = 128 + 13
-"""The status of a program that SIGPIPE has ended: its standard output has no reader any more, as behind ``head``."""
+"""The status of a program that SIGPIPE has ended: its standard output no longer has a reader, as before ``head``."""
 
 MOST_TRACE = 32_000
 """Characters of a traceback; what is more is left out of its middle."""
@@ -110,7 +110,7 @@ def user_trace(error: BaseException) -> str:
 
 
 def is_reader_gone(error: BaseException | None) -> bool:
-    """Whether an error comes of a standard output that has no reader any more."""
+    """Whether an error comes from a standard output that no longer has a reader."""
     while error is not None and not isinstance(error, OutputGone):
         error = error.__cause__
     return error is not None

@@ -165,7 +165,7 @@ def name_application(name: str | None) -> None:
 
 
 def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Returns application, thread and task of a line; the task is the one it names, else the one its thread works
+    """Returns application, thread and task of a line; the task is the one it names, otherwise the one its thread works
     on."""
     record = event.get("_record")
     event["application"] = _application[0]

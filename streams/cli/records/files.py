@@ -92,7 +92,7 @@ def _csv(path: Path, source: Any, rows: TypedRowReader) -> Iterator[Item]:
                 return
             of_records = _is_of_records(columns, rows)
             for cells in table:
-                if cells:  # else the line is empty
+                if cells:  # otherwise the line is empty
                     place = f"{path.name}:{table.line_num}"
                     yield _csv_record(place, columns, cells, rows, of_records=of_records)
         except (csv.Error, UnicodeDecodeError) as error:

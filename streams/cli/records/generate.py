@@ -171,7 +171,7 @@ class Inventor:
 
 
 def made_up(count: int, seed: int, topics: Mapping[str, tuple[Serde[Any], Serde[Any]]]) -> Iterator[Item]:
-    """Yields so many records for each topic, in turn, each a second after the one before it.
+    """Yields this many records for each topic, in turn, each a second after the one before it.
 
     :param topics: the serdes of keys and values, by topic.
     :raises CannotRun: if nothing says what a serde takes.

@@ -26,7 +26,7 @@ from streams.cli.records.json_lines import (
 
 @dataclass(frozen=True)
 class TimeStep:
-    """A step of the wall clock: by so many ms, or to a point in time."""
+    """A step of the wall clock: by a number of ms, or to a point in time."""
 
     place: str
     by_ms: int | None = None

@@ -33,7 +33,7 @@ class GivenRecord:
     place: str
     """Where it was given, such as ``orders.csv:3``."""
     value: Any
-    """A text if ``is_text``, else a value of JSON; ``None`` is a null value."""
+    """A string if ``is_text``, otherwise a value of JSON; ``None`` is a null value."""
     key: Any = None
     is_text: bool = False
     key_is_text: bool = False

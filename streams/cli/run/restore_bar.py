@@ -1,4 +1,4 @@
-"""Shows how far stores are restored: a bar on a terminal, above which log lines go on.
+"""Shows how far stores are restored: a bar on a terminal, above which log lines continue.
 
 Elsewhere the runtime's own log lines say the same.
 """

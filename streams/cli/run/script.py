@@ -54,7 +54,7 @@ def run(
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param settings: settings under Kafka's names, or a configuration, which is taken as it is.
     :param clients: makes the Kafka clients; librdkafka's if not given.
-    :param log_format: ``None`` is text on a terminal, and else a JSON object a line.
+    :param log_format: ``None`` is text on a terminal, otherwise one JSON object per line.
     :param log_level: ``debug`` also prints the traceback of an error.
     :param close_timeout_ms: how long closing may take, in ms, before the process is ended.
     :param ready_file: a file that exists while the application is ready, as of ``streams run --ready-file``.

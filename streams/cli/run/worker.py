@@ -118,7 +118,7 @@ def run_until_stopped(
     :param running: called when it runs, perhaps more than once.
     :param ready: called again and again with whether it is ready, and with false when it begins to close.
     :param shown: is entered while it runs, and lets other processes see what it does.
-    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
+    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread is running.
     """
     if not _started(application, stop, close_timeout_ms):
         return

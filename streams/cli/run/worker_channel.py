@@ -3,7 +3,7 @@
 The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
 arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
 supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, one
-when it is ready or not ready any more, and one about the error that ends it.
+when it becomes ready or is no longer ready, and one about the error that ends it.
 
 A line is a JSON object.
 """

@@ -113,7 +113,7 @@ class Table:
         self._widths[1] = 8
 
     def row(self, entry: dict[str, Any]) -> None:
-        """Prints a row of a store: its key and value, and what else it has."""
+        """Prints a row of a store: its key, its value and the other parts."""
         more = [
             f"{name} {printable(str(value))}" for name, value in entry.items() if name not in ("store", "key", "value")
         ]
@@ -236,7 +236,7 @@ def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys, call_o
 
 
 def _where(step: TraceStep, call_of: CallOf) -> str:
-    """Returns the store or the topic that the node uses, else the call that made the node."""
+    """Returns the store or the topic that the node uses, otherwise the call that made the node."""
     if step.step != "read" and step.place:
         return f"> {step.place}"
     call = None if step.node is None else call_of(step.node)

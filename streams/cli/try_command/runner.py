@@ -153,7 +153,7 @@ def _with_topic(items: Iterable[Item], topic: str) -> Iterator[Item]:
 
 
 def _standard_input(arguments: argparse.Namespace, session: Session, lines: LineReader) -> Iterator[Item]:
-    """Yields what is typed, or comes through a pipe, while the wall clock goes on."""
+    """Yields what is typed, or comes through a pipe, while the wall clock runs."""
     for item in lines.items("line", standard_input(lambda: _introduce(arguments, session, lines))):
         session.let_pass()
         yield item
@@ -209,7 +209,7 @@ class _Trial:
         return FAILED if self._bad else CLEAN
 
     def _take(self, item: Item) -> bool:
-        """Takes a record or a step of time, and prints what comes of it; returns whether the topology goes on."""
+        """Takes a record or a step of time, and prints what comes of it; returns whether the topology continues."""
         failure: StreamsError | None = None
         try:
             if isinstance(item, BadRecord):
@@ -240,7 +240,7 @@ class _Trial:
         self._printer.show(self._session.outputs())
 
     def _say_what_is_left(self) -> None:
-        """Says what was dropped, and what is held back until stream time goes on."""
+        """Says what was dropped, and what is held back until stream time advances."""
         session = self._session
         if session.dropped:
             why = dict.fromkeys(f"{drop.text} at {drop.call or drop.node}" for drop in session.drops if drop.dropped)

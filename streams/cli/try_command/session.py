@@ -149,7 +149,7 @@ def _shown(serde: Serde[Any], data: bytes | None, headers: Headers) -> Any:
 class Session:
     """One run of a topology. It is a context manager; its state is gone when it is closed.
 
-    :param start_ms: the wall clock at the start; now if not given, and then it goes on while :meth:`let_pass` is
+    :param start_ms: the wall clock at the start; now if not given, and then it runs while :meth:`let_pass` is
         called.
     :param trace: follows each record.
     """

@@ -1,4 +1,4 @@
-"""Decides which requests may ask, so many at a time, and ends answers that take too long."""
+"""Authorizes requests, limits their concurrency, and aborts slow responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Gate:
-    """Lets in the requests that may ask, so many at a time, and ends answers that take too long."""
+    """Admits authorized requests, limits their concurrency, and aborts slow responses."""
 
     def __init__(self, options: HttpOptions) -> None:
         self._options = options

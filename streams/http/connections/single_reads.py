@@ -91,7 +91,7 @@ class SingleReads:
 
     def answer(self, store: bytes, query: bytes, body: bytes | None = None) -> bytes | None:
         """Returns a whole answer; ``None`` if a partition is not read here now, or the request is none that is answered
-        here: :class:`streams.http.stores.StorePages` finds out, and says it.
+        here: :class:`streams.http.stores.StorePages` determines and reports it.
 
         :param store: the name of the store, without escapes.
         :param query: the parameters, with their escapes.

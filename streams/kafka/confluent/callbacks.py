@@ -2,7 +2,7 @@
 statistics.
 
 A client holds a key of the process for thread-local data, of which there are 1,024. So it must be freed when nothing
-uses it any more, not when the garbage collector finds a cycle, which in a large process may be much later.
+no longer uses it, not when the garbage collector finds a cycle, which in a large process may be much later.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class ConfluentConsumer:
             decode_headers(messages)
         if messages or self._place.has_ended:
             self._place.check(self._client, messages[-1] if messages else None)
-        # Records are no answer of a broker: they may have been fetched before it was lost.
+        # Records are not a response of a broker: they may have been fetched before it was lost.
         if self._outage.cluster.suspected or (self._outage.suspected and not messages):
             self._check_brokers()
         self._place.look(self._client)
@@ -239,13 +239,13 @@ class ConfluentConsumer:
     def high_watermark(self, partition: TopicPartition) -> int | None:
         try:
             return self.fetched_end(partition)
-        except StreamsError:  # the client cannot be used any more, which its next real call reports
+        except StreamsError:  # the client can no longer be used, which its next real call reports
             return None
 
     def log_start(self, partition: TopicPartition) -> int | None:
         try:
             return self._watermarks(partition)[0] if partition in self._assigned.names else None
-        except KafkaException:  # the client cannot be used any more, which its next real call reports
+        except KafkaException:  # the client can no longer be used, which its next real call reports
             return None
 
     def _watermarks(self, partition: TopicPartition) -> tuple[int | None, int | None]:

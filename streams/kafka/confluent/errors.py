@@ -176,7 +176,7 @@ def classic_members() -> TaskMigratedError:
 
 
 def fatal_error(name: str | None, text: str) -> StreamsError:
-    """Returns the error of a consumer that goes on no more, for another reason than who has its place.
+    """Returns the error of a consumer that cannot continue, for another reason than its replacement.
 
     :param text: the client's report.
     """

@@ -21,7 +21,7 @@ for one or for all."""
 
 
 class WrittenTopics:
-    """Holds what a producer knows of the topics that it writes."""
+    """The metadata of the topics that a producer writes."""
 
     def __init__(self) -> None:
         self.prepared: set[str] = set()

@@ -51,7 +51,7 @@ class CoordinatorCalls:
 
     librdkafka keeps the coordinator that it knew, also after that broker was dropped, and ignores the timeout of a call
     that waits for it (its issues 5456 and 5511). Only a new client finds the next coordinator, so this one ends no
-    transaction any more once it had no broker or a call has not come back.
+    transaction once it had no broker or a call has not come back.
 
     :param name: of the thread.
     """
@@ -60,7 +60,7 @@ class CoordinatorCalls:
         self._executor = TimedExecutor(name)
         self._knows_coordinator = False
         self._stale: str | None = None
-        """The reason why this client cannot end a transaction any more."""
+        """The reason why this client can no longer end a transaction."""
         self.timed_out = False
         """Whether a call has not come back, so that the client takes no other."""
 
@@ -108,7 +108,7 @@ class CoordinatorCalls:
 
 
 class ConfluentProducer:
-    """Implements `streams.kafka.ports.Producer`. librdkafka takes timestamp 0 for "now", so 1 is sent in its place."""
+    """Implements `streams.kafka.ports.Producer`. librdkafka takes timestamp 0 for "now", so 1 is sent instead."""
 
     zero_timestamp_ms = 1
 
@@ -285,8 +285,8 @@ class ConfluentProducer:
         return len(found.partitions)
 
     def close(self) -> None:
-        """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
-        `init_transactions` of the next producer of its id."""
+        """Drops what is not sent and rolls back an open transaction, if a broker responds soon; otherwise that is left
+        to `init_transactions` of the next producer of its id."""
         self.statistics.forget()
         try:
             self._coordinator.close(self._client)

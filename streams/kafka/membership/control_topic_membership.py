@@ -117,7 +117,7 @@ class ControlTopicMembership:
             self._slots.gained(slots)
             if slots and self._copies is not None:
                 self._copies.warm_up.gained()
-            if not self._slots.unread:  # otherwise the next poll finds out their tasks
+            if not self._slots.unread:  # otherwise the next poll determines their tasks
                 self._assignment_changed(lost=False)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -183,7 +183,7 @@ class ControlTopicMembership:
         if copies.has_others:
             self._own(lost=False)
         elif held_back:
-            self._notify()  # of tasks that need not wait any more
+            self._notify()  # of tasks that no longer need to wait
 
     def take_lags(self, lags: Mapping[TaskId, int]) -> None:
         if self._copies is not None:

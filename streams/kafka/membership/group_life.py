@@ -1,6 +1,6 @@
 """The state of a member of a group of the streams protocol, which its heartbeats and its worker share.
 
-A member lives from a join until the group does not have it any more. Then the next life begins, with another member id,
+A member lives from a join until the group no longer has it. Then the next life begins, with another member id,
 but only after the worker has closed what it owned in the one before (`begin_next`). So an identity of an earlier life
 never becomes valid again while its tasks are open, and a commit that is still on its way is refused.
 
@@ -33,7 +33,7 @@ class Phase(enum.Enum):
     JOINING = "joining"
     MEMBER = "member"
     FENCED = "fenced"
-    """The group does not have it any more; the worker still has to close its tasks."""
+    """The group no longer has it; the worker must still close its tasks."""
     ENDED = "ended"
 
 
@@ -52,7 +52,7 @@ class Doubt:
         self._until, self._ask_at = now_s + LATE_S, now_s
 
     def is_due(self, now_s: float) -> bool:
-        """Whether to ask now; the last time after no heartbeat can come late any more."""
+        """Whether to ask now; the last time after no late heartbeat can arrive."""
         return self._ask_at <= now_s and self._ask_at <= self._until
 
     def asked(self, now_s: float) -> None:
@@ -81,7 +81,7 @@ class GroupLife:
         self._answer: HeartbeatAnswer | None = None
         """The last answer of the group in this life."""
         self._known: TaskLists | None = None
-        """The owned tasks that the group knows of; ``None`` if that is in doubt."""
+        """The owned tasks that the group has; ``None`` if that is in doubt."""
         self._owned = TaskLists()
         self.phase = Phase.JOINING
         self.number = 1
@@ -144,7 +144,7 @@ class GroupLife:
                 self.doubt.asked(now_s)
 
     def fenced(self, beat: Heartbeat) -> None:
-        """Takes that the group does not have the member any more."""
+        """Records that the group no longer has the member."""
         with self._lock:
             if self._is_current(beat):
                 self.phase, self.target, self._answer = Phase.FENCED, None, None

@@ -108,7 +108,7 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
     """
     topology = topics.topology
     members = admin.group_members(topology.application_id)
-    by_group = any(member.tasks is not None for member in members)  # brokers that place tasks know of no slots
+    by_group = any(member.tasks is not None for member in members)  # brokers that assign tasks do not have slots
     is_at_rest = by_group or any(member.partitions for member in members)
     if any(member.protocol == "consumer" for member in members):  # they have partitions also while others move
         group = admin.describe_group(topology.application_id)

@@ -187,5 +187,5 @@ class ReportedState:
 
 
 def _amount(lag: int) -> int:
-    """Returns how much of a task's state a copy has that lacks so many offsets, or none worth to speak of."""
+    """Returns how much of a task's state a replica has that lags this many offsets; none if it is negligible."""
     return COPIED if lag == 0 else max(1, ON_DISK - max(0, lag.bit_length() - 12) // 2)

@@ -69,7 +69,7 @@ class OwnedTasks:
         return Tasks(self.given.active, self.given.standby, self.given.warmup)
 
     def clear(self) -> streams_group.TaskLists | None:
-        """Owns nothing any more; returns what the group had given."""
+        """Drops all ownership; returns the tasks that the group had assigned."""
         given, self.given, self._late = self.given, None, frozenset()
         return given
 
@@ -109,7 +109,7 @@ class StreamsGroupMembership:
         """
         try:
             known = self._requests.topology(CHECK_S)
-        except StreamsError as error:  # the join finds out
+        except StreamsError as error:  # the join reports it
             log.debug("the topology of the group is not known yet", extra={"error": str(error)})
             return
         if known is not None and known != tuple(map(streams_group.as_described, topology.subtopologies)):

@@ -351,7 +351,7 @@ class SlotPlanner:
             self.rested = plan.planner
 
     def _made(self, plan: SlotPlan, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> SlotPlan | None:
-        # above all that slots have reached: else one would count as if it had closed its task for this plan
+        # above all that slots have reached: otherwise a slot would count as if it had closed its task for this plan
         versions = [plan.version, *map(_version, self._offsets.committed(self.slots).values())]
         made = SlotPlan(max(versions) + 1, self.digest, tasks, changed, self.settled, self.rested)
         size = len(made.encode())
@@ -522,11 +522,11 @@ class TaskSlots:
         if plan != before:
             missing = plan.changed - found.keys() if is_own else frozenset()
             found |= self._offsets.committed(missing)
-            self._plan, self._reached = plan, not is_own  # else the other topology has no member left
+            self._plan, self._reached = plan, not is_own  # otherwise the other topology has no member left
             self._reporter.forget()
             self._times.watch()
         self._withheld = frozenset()
-        is_of_now = not self._unread  # else it may have been made before this member got slots
+        is_of_now = not self._unread  # otherwise it may be older than the slots of this member
         self._unread -= owned
         if self._reached:
             self._close()

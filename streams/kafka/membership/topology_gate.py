@@ -46,7 +46,7 @@ class TopologyGate:
         self._admin, self._clock = admin, clock
         self._repeated = RepeatedLines(log, clock)
         self.is_blocked = False
-        """Whether members of another topology were the reason of the last answer that was no."""
+        """Whether members of another topology were the reason of the last negative answer."""
         self._checked: frozenset[TaskId] = frozenset()
         """Tasks for which the group was looked at since the worker got them."""
         self._next_check = 0.0

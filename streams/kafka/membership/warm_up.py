@@ -3,8 +3,9 @@
 
 A member that finds the tasks of its topology with others does not subscribe to the control topics of subtopologies with
 state yet. It is in the group, takes tasks without state at once, and fills copies of as many tasks as it would get.
-When these are near, it subscribes, and the group gives it its part. Until then the owners go on, and nothing that the
-member does or fails to do can take a task from them: to own a partition of a control topic still is to own its task.
+When these are near, it subscribes, and the group gives it its part. Until then the owners continue, and nothing that
+the member does or fails to do can take a task from them: to own a partition of a control topic still is to own its
+task.
 
 Which tasks the group gives is none of the member's choice. So it reports what it has (`slot_reports`), members exchange
 tasks by that, and tasks that it has no copy of stay closed until then, for some seconds at most.
@@ -356,8 +357,8 @@ class WarmUp:
         return StateReport(self._settings.member, self.coming, self._brought if self.is_arriving else self._rounded())
 
     def _rounded(self) -> dict[TaskId, int]:
-        """Returns the lags of copies in steps, so that reports change seldom: 0 if one is near, else the next power of
-        two."""
+        """Returns the lags of copies in steps, so that reports change seldom: 0 if it is caught up, otherwise the next
+        power of two."""
         most = self._settings.acceptable_lag
         return {task: 0 if lag <= most else 1 << lag.bit_length() for task, lag in self._lags.items()}
 

@@ -14,7 +14,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.partitioner import partition_for_key
 
 ENOUGH_KEYS = 8
-"""So many different keys that all lie where a partitioner puts them are no accident."""
+"""If this many different keys are all where a partitioner puts them, that is not an accident."""
 
 
 class Placement(Enum):
@@ -62,7 +62,7 @@ class PlacedKeys:
         return self.elsewhere[Placement.MURMUR2] - before
 
     def is_by(self, way: Placement) -> bool:
-        """Whether a partitioner has placed the keys, as far as so many tell."""
+        """Whether a partitioner has placed the keys, judging by this many."""
         return len(self._some) >= ENOUGH_KEYS and self.elsewhere[way] == 0
 
     def may_be_by(self, way: Placement) -> bool:

@@ -232,7 +232,7 @@ class Patience:
 
 
 Produced = Callable[[Callable[..., None]], Callable[..., None]]
-"""The client's ``produce`` to what is called in its place."""
+"""Maps the client's ``produce`` to the function that is called instead."""
 
 
 class RecordCollector:

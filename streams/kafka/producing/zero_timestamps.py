@@ -1,8 +1,8 @@
 """Timestamp 0 on a changelog that is written by a client which cannot send it.
 
-librdkafka takes 0 for "now". Such a client sends 1 in its place, and a header of the record says so, so that the store
+librdkafka takes 0 for "now". Such a client sends 1 instead, and a header of the record says so, so that the store
 is restored with 0. A row of timestamp 1 whose own last header has the same name gets the header too, with 1 in it: so a
-record that was given such a header is no mark. Only changelogs have marks; a topic that serves as one has none.
+record that was given such a header is not a mark. Only changelogs have marks; a topic that serves as one has none.
 """
 
 from __future__ import annotations

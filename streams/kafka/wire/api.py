@@ -58,7 +58,7 @@ class Api(Generic[Q, R]):
         """Returns the answer; ``answer`` is without its size.
 
         :param check: called now and then meanwhile; ends it by raising.
-        :raises MalformedMessage: if it is no such answer.
+        :raises MalformedMessage: if it is not such a response.
         """
         flexible = self.is_flexible(version)
         reader = Reader(answer, check)

@@ -29,7 +29,7 @@ def bootstrap_servers(settings: Mapping[str, Any]) -> tuple[Address, ...]:
     """Returns the addresses in ``bootstrap.servers``, as librdkafka reads them: ``host:port`` with commas between; a
     protocol in front is ignored, and the port is 9092 unless it is there.
 
-    :raises ConfigError: if there is none, or one of them is no address.
+    :raises ConfigError: if there is none, or one of them is not an address.
     """
     given = str(settings.get("bootstrap.servers", ""))
     found = tuple(_address(part.strip()) for part in given.split(",") if part.strip())

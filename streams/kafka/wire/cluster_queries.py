@@ -155,14 +155,15 @@ class ClusterQueries:
         are those of :meth:`log_ends`.
 
         :param isolation: which records count: with :data:`READ_COMMITTED`, those up to the first open transaction.
-        :param waits: whether the time is used up where no broker can be asked at all; else the error comes at once.
+        :param waits: whether the time is used up if no broker can be reached at all; otherwise the error is raised
+            immediately.
         """
         return self._of_leaders(partial(_ask_offsets, isolation), times, timeout_s, waits=waits)
 
     def divergences(
         self, points: Collection[tuple[TopicPartition, LogPoint]], timeout_s: float
     ) -> dict[tuple[TopicPartition, LogPoint], int]:
-        """Returns the points that are not in their logs any more, with the offset from which on each log is another
+        """Returns the points that are no longer in their logs, with the offset from which on each log is another
         one. Errors are those of :meth:`log_ends`.
 
         A point of an epoch that the leader does not know is left out, unless all leaders of now are of earlier epochs:

@@ -92,7 +92,7 @@ class Reader:
         return len(self._data) - self._at
 
     def take(self, count: int) -> bytes:
-        """Takes so many bytes.
+        """Takes this many bytes.
 
         :raises MalformedMessage: if there are fewer."""
         self._taken += 1

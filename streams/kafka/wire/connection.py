@@ -37,7 +37,7 @@ class Deadline:
         return max(0.0, self._end_s - self._clock.monotonic())
 
     def share(self, steps: int) -> Deadline:
-        """Returns an earlier deadline, for the first of so many steps that divide the rest of the time."""
+        """Returns an earlier deadline, for the first of this many steps that divide the rest of the time."""
         return Deadline(self.left_s() / steps, self._clock)
 
     def of_rested(self) -> Deadline:
@@ -77,7 +77,7 @@ def connect(address: Address, settings: ClientSettings, deadline: Deadline) -> C
     deadline, since the system gives no way to limit it.
 
     :raises RetryableError: if the broker cannot be reached or does not answer in time.
-    :raises StreamsError: if its certificate or our login is refused, or it is no broker that this library understands.
+    :raises StreamsError: if its certificate or our login is refused, or it is not a broker that this library supports.
     """
     with ExitStack() as unless_ready:
         line = unless_ready.enter_context(_line(address, settings.tls, deadline))

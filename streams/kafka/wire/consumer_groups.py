@@ -166,7 +166,7 @@ def consumer_member(found: DescribedConsumer) -> GroupMember:
 
 
 def end_member(coordinator: Coordinator, group: str, member: GroupMember, timeout_s: float, *, returns: bool) -> int:
-    """Sends the last heartbeat of a member in its place; returns the error code of the answer.
+    """Sends the last heartbeat of a member on its behalf; returns the error code of the answer.
 
     :param returns: whether its instance id is to join again: until then, and for a session at most, the group keeps
         what the member has.

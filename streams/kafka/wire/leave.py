@@ -46,7 +46,7 @@ def leave_group(
 ) -> None:
     """Removes a static member, so that the others get its partitions at once. Call it after the consumer's close.
 
-    A member that is not in the group (any more) is fine, so the call may be repeated. It works for groups of the
+    A member that is not, or no longer, in the group is fine, so the call may be repeated. It works for groups of the
     classic and of the consumer protocol.
 
     :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
@@ -141,7 +141,7 @@ def _end_member(
     *,
     returns: bool,
 ) -> None:
-    """Sends the last heartbeat of a member of the consumer or of the streams protocol in its place."""
+    """Sends the last heartbeat of a member of the consumer or of the streams protocol on its behalf."""
     if member.protocol == "consumer":
         with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
             code = end_member(coordinator, group, member, timeout_s, returns=returns)

@@ -13,8 +13,8 @@ class BufferMemory:
     Each stream thread has the same part, also when threads are added and removed.
 
     :param cache_bytes: ``statestore.cache.max.bytes``.
-    :param uncommitted_bytes: ``statestore.uncommitted.max.bytes``; -1 is no limit.
-    :param input_bytes: ``input.buffer.max.bytes``; -1 is no limit.
+    :param uncommitted_bytes: ``statestore.uncommitted.max.bytes``; -1 removes the limit.
+    :param input_bytes: ``input.buffer.max.bytes``; -1 removes the limit.
     """
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1, input_bytes: int = -1, threads: int = 1) -> None:
@@ -32,7 +32,7 @@ class BufferMemory:
             return budget
 
     def share_among(self, threads: int) -> None:
-        """Divides the memory among so many threads from now on; buffers shrink with their next record or commit."""
+        """Divides the memory among this many threads from now on; buffers shrink with their next record or commit."""
         with self._lock:
             self._threads = max(1, threads)
             for budget in self._budgets.values():
@@ -46,7 +46,7 @@ class BufferMemory:
 
     @property
     def input_bytes(self) -> int:
-        """Returns how many bytes of its input one thread may buffer; -1 is no limit."""
+        """Returns how many bytes of its input one thread may buffer; -1 means without a limit."""
         return self._part(self._input_bytes)
 
     def _part(self, total: int) -> int:

@@ -54,7 +54,7 @@ def check_engines(topology: TopologyData) -> None:
 
 def spilling(open_engine: OpenEngine, most_bytes: int = ROWS_IN_MEMORY_BYTES) -> OpenEngine:
     """Returns a function that opens engines for state that ends with its process: what is to be on RocksDB stays in
-    memory until it is more than so many bytes.
+    memory until it exceeds this many bytes.
 
     :param open_engine: opens all other engines, and RocksDB for the rows that are too many.
     """

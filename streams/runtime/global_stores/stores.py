@@ -202,7 +202,7 @@ class GlobalStores(GlobalReaders):
         engine.clear(families_held(spec.builder, engine))
 
     def close(self) -> None:
-        """Closes stores and engines; no task may read them any more."""
+        """Closes stores and engines; tasks must no longer read them."""
         for store in self.stores.values():
             store.close()
         engines, self.engines = self.engines, {}

@@ -193,7 +193,7 @@ class GlobalTask:
         self.stores.sample()
 
     def close(self) -> None:
-        """Closes processors, stores and engines; no task may read the stores any more."""
+        """Closes processors, stores and engines; tasks must no longer read the stores."""
         try:
             self._chain.close()
         finally:

@@ -1,8 +1,8 @@
 """The thread that fills the global stores of a process and follows their topics (semantics 94, 130).
 
 It has a consumer of its own that joins no group and reads all partitions; after an error that a new one may not have,
-that goes on where the former one was (`TopicReader`). What a poll brings is in the stores, with the offsets, before the
-next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and
+that continues where the former one was (`TopicReader`). What a poll brings is in the stores, with the offsets, before
+the next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and
 closes the stores after the last reader.
 """
 

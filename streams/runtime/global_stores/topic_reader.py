@@ -1,7 +1,7 @@
 """Reads the topics of global stores, with a consumer that is replaced after an error that a new one may not have.
 
-Stream threads make new clients after such errors, and go on from the last commit. Global stores have no commits: what
-was read is in the stores, so a new consumer goes on behind it.
+Stream threads make new clients after such errors, and continue from the last commit. Global stores have no commits:
+what was read is in the stores, so a new consumer continues after it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TopicReader:
     """Gives the messages of the topics of global stores, in their order. Used by the thread of these stores only.
 
     Errors that may pass are tried again until ``task.timeout.ms``, with a new consumer where the former one might skip
-    records or cannot be used any more. Each method raises `TaskTimeoutError` then, and `ReaderStopped` once the thread
+    records or can no longer be used. Each method raises `TaskTimeoutError` then, and `ReaderStopped` once the thread
     is asked to stop.
 
     :param make: makes a consumer without partitions.
@@ -172,7 +172,7 @@ class TopicReader:
         return self._consumer
 
     def _renew(self, error: StreamsError) -> None:
-        """Goes on with a new consumer, where the former one has come to."""
+        """Continues with a new consumer from the position of the former one."""
         last = error
         while True:
             self._repeated.log("the topics of global stores are read on by a new consumer", error=str(last))
@@ -200,5 +200,5 @@ class TopicReader:
             return
         try:
             consumer.close()
-        except _PASSING as error:  # of one that cannot be used any more
+        except _PASSING as error:  # of one that can no longer be used
             log.debug("not closed in order", extra={"error": plain_str(error)})

@@ -17,11 +17,11 @@ from streams.kafka.producing.key_places import PlacedKeys, disagreeing
 log = logging.getLogger("streams.tasks")
 
 FIRST_KEYS = 200
-"""So many records of each partition are looked at first."""
+"""The number of records of each partition that are checked first."""
 EVERY = 64
-"""Then one of so many batches is,"""
+"""Then one batch in this many is checked,"""
 SOME_KEYS = 8
-"""with so many records."""
+"""with this many records."""
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ def _plan(
 
 @dataclass(frozen=True)
 class Plans:
-    """Holds the plan of each subtopology, and what membership has to know of them."""
+    """Holds the plan of each subtopology, and the facts about them that membership needs."""
 
     tasks: Mapping[int, TaskPlan]
     group: GroupTopology

@@ -199,7 +199,7 @@ class NodeContext:
         self._children.take_run = take
 
     def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
-        """Returns the function that drops a record which came so many ms too late."""
+        """Returns the function that drops a record which arrived this many ms too late."""
         return self.environment.dropping_late(self.node, reason, Setting(setting, ms))
 
     def counting(self, reason: DropReason) -> Callable[[], None]:

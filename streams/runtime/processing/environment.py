@@ -58,10 +58,11 @@ _now_ms = SystemClock().time_ms
 class TimeLimit:
     """The limit for the records of one task.
 
-    The clock of a test driver or a backfill may stand still, long ago; so the machine's counts too, if it is later.
+    The clock of a test driver or a backfill may be stopped at an early time, so the machine's clock also counts if it
+    is later.
 
     :param clock: the task's.
-    :param max_ms: how far a record may be ahead; -1 is no limit.
+    :param max_ms: how far a record may be ahead; -1 removes the limit.
     :param handler: what happens to a record that is: ``fail``, ``drop`` or ``take``.
     """
 
@@ -179,7 +180,7 @@ def _owner_in_development() -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings:
-    """Holds what a task needs to know of its application."""
+    """The facts about its application that a task needs."""
 
     application_id: str
     app_configs: Mapping[str, Any]
@@ -196,7 +197,7 @@ class TaskSettings:
     is_global: bool = False
     """Whether the nodes fill global stores, outside of tasks."""
     timestamp_after_max_ms: int = -1
-    """How far the time of a record may be ahead of the clock; -1 is no limit."""
+    """How far the time of a record may be ahead of the clock; -1 removes the limit."""
     timestamp_after_max_handler: str = FAIL
     """The treatment of a record that is further ahead."""
     warns_of_schemas: bool = False
@@ -236,7 +237,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskThread:
-    """Holds what a task needs to know of the thread that runs it; the defaults are for a task without one."""
+    """The facts about its thread that a task needs; the defaults are for a task without one."""
 
     pace: Pace | None = None
     """``None`` where nothing but processing is ever due."""
@@ -338,7 +339,7 @@ class Environment:
     def dropping_late(
         self, node: str, reason: DropReason, setting: Setting, *, probed: bool = True
     ) -> Callable[..., None]:
-        """Returns the function by which a node drops the current record if it came so many ms too late.
+        """Returns the function by which a node drops the current record if it arrived this many ms too late.
 
         :param probed: whether the probe sees it by this.
         """

@@ -243,7 +243,7 @@ class ErrorPolicy:
         """Handles a record that the broker refused: returns the error to fail with, or ``None``, and the dead letters.
 
         It does not raise. Under exactly-once the handler is not asked: the transaction cannot be committed, and records
-        that were only late are processed again. The source record is not the current one any more, so dead letters hold
+        that were only late are processed again. The source record is no longer the current one, so dead letters hold
         the record that was refused.
         """
         failure.locate(node=node, task=str(self._task), **self._origin_of(node))
@@ -396,7 +396,7 @@ def pass_through(error: Exception) -> None:
     """Raises an error again that is not one for a handler."""
     if isinstance(error, PASS_THROUGH):
         raise error
-    # A wrong call of the user leaves its store as it was, so a handler may go on behind it.
+    # A wrong call of the user leaves its store as it was, so a handler may continue after it.
     if isinstance(error, StateError) and not isinstance(error, StoreError):
         raise error
 

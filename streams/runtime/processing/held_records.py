@@ -64,7 +64,7 @@ class HoldingNode:
 
 
 class HeldResults:
-    """Knows the operators of one task that hold results back in stores until its stream time goes on."""
+    """Knows the operators of one task that hold results back in stores until its stream time advances."""
 
     def __init__(self) -> None:
         self._looks: dict[str, tuple[str, LookForHeld]] = {}

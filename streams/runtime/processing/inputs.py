@@ -247,7 +247,7 @@ class MeanSize:
         self._records += len(messages)
 
     def of(self, records: int) -> int:
-        """Estimates the size of so many records."""
+        """Estimates the size of this many records."""
         return int(records * self._bytes / max(1, self._records))
 
 
@@ -436,7 +436,7 @@ class InputQueue:
         return head
 
     def take_all(self, limit: int) -> list[Any]:
-        """Removes and returns up to so many messages behind the head."""
+        """Removes and returns up to this many messages after the head."""
         messages = self.messages
         if len(messages) <= limit:
             taken = list(messages)

@@ -22,9 +22,9 @@ from streams.metrics.stats import Avg, Max, Min
 from streams.metrics.windows import SampleWindows
 
 SAMPLED_RECORDS = 16
-"""So many records are processed while calls are reported."""
+"""The number of records that are processed while calls are reported."""
 MOST_CALLS = 500
-"""So many calls of nodes are reported: one record, or a drain, may make a million."""
+"""The most calls of nodes that are reported: one record, or a drain, may make a million."""
 
 
 class Latencies:
@@ -72,7 +72,7 @@ class NodeEstimate:
             self.own_s += seconds
 
     def apply(self, factor: float) -> None:
-        """Takes a sample for so many times as much."""
+        """Takes a sample for this many times as much."""
         self.records += self.calls * factor
         self.seconds += self.own_s * factor
         self.calls, self.own_s = 0, 0.0

@@ -23,7 +23,7 @@ from streams.runtime.processing.pace import Pace
 # Sends on the results that a record of a task makes due, in parts, before the next record.
 #
 # One record may make a million results due. Between two parts the thread looks at the clock, so that it can poll and
-# commit. What is left is no list: it is rows of a store, which a commit holds like all others, so that a task that is
+# commit. The rest is not a list: it is rows of a store, which a commit holds like all others, so that a task that is
 # opened again continues with them.
 
 

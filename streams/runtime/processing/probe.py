@@ -40,8 +40,8 @@ class Probe(Protocol):
         ...
 
     def sees(self, headers: Sequence[HeaderList | None]) -> bool:
-        """Whether it has to see some records at their source, which have these headers; else they pass it by, and its
-        functions are called in nodes and stores below only."""
+        """Whether it has to see some records at their source, which have these headers; otherwise they pass it by, and
+        its functions are called in nodes and stores below only."""
         ...
 
     def store(self, node: str, store: OpenStore) -> OpenStore:

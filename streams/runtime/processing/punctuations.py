@@ -44,7 +44,7 @@ def next_time(due_ms: int, interval_ms: int, now_ms: int) -> int:
 class Punctuations:
     """Holds the punctuations of one task, and runs those that are due.
 
-    :param former: the punctuations of a task whose work this one goes on with. What a node schedules again, as the same
+    :param former: the punctuations of a task whose work this one continues. What a node schedules again, as the same
         one of its punctuations and with the same kind and interval, runs next when it would have run there.
     """
 
@@ -76,7 +76,7 @@ class Punctuations:
 
         :raises ValueError: if the interval is below 1 ms or the start is negative.
         :raises TypeError: if the kind is none, or the start no point in time.
-        :raises TopologyError: if the callback is no plain function of the timestamp.
+        :raises TopologyError: if the callback is not a plain function of the timestamp.
         """
         start_ms = check_schedule(f"node {node!r}: a punctuation's", interval_ms, kind, start)
         check_function(callback, "callback", f"schedule of node {node!r}", ("timestamp",), node=node)
@@ -103,7 +103,7 @@ class Punctuations:
         self._initialised = True
 
     def grids(self) -> dict[str, list[tuple[str, int, int, int]]]:
-        """Returns the punctuations that nodes scheduled when they were initialised, for a task that goes on."""
+        """Returns the punctuations that nodes scheduled when they were initialised, for a task that continues."""
         due = {id(schedule): (time, place) for heap in self._due.values() for time, place, schedule in heap}
         never = NEVER, 0
         return {

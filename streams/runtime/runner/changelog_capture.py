@@ -69,7 +69,7 @@ class ChangelogCapture:
     :param versioned: those of them in which every timestamp of a key is a record of its own, deletions included.
     :param open_engine: opens a database with some families, for the records that are too many; called at most once.
     :param most_bytes: the bytes of all records that may be in memory, objects included.
-    :param lasting: changelogs of window stores whose rows are dropped when they are older than so many ms.
+    :param lasting: changelogs of window stores whose rows are dropped when they are older than this many ms.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class ChangelogCapture:
         """
         if self._bytes > self._most_bytes:
             self._drop_expired()
-            if self._bytes > self._most_bytes // 2:  # else the next look would soon follow
+            if self._bytes > self._most_bytes // 2:  # otherwise the next check would follow soon
                 self._spill()
 
     # ------------------------------------------------------------------ the records

@@ -27,7 +27,7 @@ class RunnerOptions:
     start_ms: int = 0
     """The time of the wall clock at the start. Rows that have no time of their own are captured with it."""
     event_time: bool = False
-    """Whether the wall clock goes with the timestamps of the records, so that punctuations by it run; else it stands
+    """Whether the wall clock goes with the timestamps of the records, so punctuations by it run; otherwise it stays
     still. Each record is then processed by itself, which costs about twice as much."""
     unplaced: frozenset[str] = frozenset()
     """Topics whose records have no offsets of their own: a processor that asks for one fails."""

@@ -58,7 +58,7 @@ class FilledGlobals(GlobalReaders):
         return engine
 
     def close(self) -> None:
-        """Closes the engines; no task may read the stores any more."""
+        """Closes the engines; tasks must no longer read the stores."""
         engines, self._engines = self._engines, {}
         for engine in engines.values():
             engine.close()

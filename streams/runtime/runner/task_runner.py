@@ -348,8 +348,8 @@ class TaskRunner:
         return dict(self._running.environment.operators.times.current())
 
     def punctuations(self) -> Grids:
-        """Returns the punctuations with their next times, for a runner that goes on: those by stream time, and those by
-        the wall clock where that goes with the records."""
+        """Returns the punctuations with their next times, for a runner that continues: those by stream time, and those
+        by the wall clock where that goes with the records."""
         kinds = {PunctuationType.STREAM_TIME.name}
         if self._options.event_time:
             kinds.add(PunctuationType.WALL_CLOCK_TIME.name)
@@ -369,7 +369,7 @@ class TaskRunner:
         return self._running.environment.cursor.stream_time
 
     def held_results(self) -> tuple[tuple[str, HeldBack], ...]:
-        """Returns the nodes that hold results back until stream time goes on, with what they hold."""
+        """Returns the nodes that hold results back until stream time advances, with what they hold."""
         return self._running.environment.operators.held_results.find()
 
     @property

@@ -1,6 +1,6 @@
 """Starts tasks without state from the snapshots that live workers have written (``state.snapshot.dir``).
 
-A snapshot is copied beside the task's database by threads of its own, while the task waits and others go on. Then it
+A snapshot is copied next to the task's database by its own threads, while the task waits and others continue. Then it
 takes the place of the empty database, or its rows that of the stores in memory, and the task starts as with a state
 directory that was put back: every check of old state holds for it. A process that dies meanwhile leaves a copy that the
 next start removes, or a whole database.
@@ -35,7 +35,7 @@ from streams.threads import Thread
 log = logging.getLogger("streams.restore")
 
 STUCK_S = 60.0
-"""How long a copy may stand still."""
+"""How long a copy may make no progress."""
 PROGRESS_INTERVAL_S = 10.0
 TASKS_AT_ONCE = 3
 """Tasks of a thread whose snapshots are copied side by side, each by some threads (`streams.snapshots.reading`)."""
@@ -155,7 +155,7 @@ class SnapshotStarts:
         return [task for task in created if not self.waits(task.id)]
 
     def stop(self, task: TaskId) -> None:
-        """Gives up the snapshot of a task that is not of this thread any more, or begins again."""
+        """Gives up the snapshot of a task that is no longer of this thread, or starts again."""
         self._looked_at.discard(task)
         self._waiting.pop(task, None)
         for copying in self._copying.pop(task, []):

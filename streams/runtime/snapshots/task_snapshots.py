@@ -116,7 +116,7 @@ class TaskSnapshots:
         return any(one.task.id == task for one in self._taking)
 
     def step(self) -> list[Rest]:
-        """Goes on for a short time; returns what is to be replayed behind the snapshots that are done.
+        """Continues for a short time; returns what must be replayed after the finished snapshots.
 
         After a snapshot that cannot be taken, that is all of the changelog.
         """
@@ -166,7 +166,7 @@ class TaskSnapshots:
             self.remove_leftovers(taking.task)
 
     def stop(self, task: TaskId) -> None:
-        """Gives up the snapshots of a task that is not of this thread any more."""
+        """Gives up the snapshots of a task that is no longer of this thread."""
         for taking in [one for one in self._taking if one.task.id == task]:
             self._end(taking)
 

@@ -1,4 +1,4 @@
-"""Ends the open transactions of threads that are not in the group any more, so that others need not wait for them.
+"""Ends the open transactions of threads that are no longer in the group, so others need not wait for them.
 
 A process that dies leaves its transaction open until the broker ends it: after ``transaction.timeout.ms``, and up to
 ten seconds later, since the broker looks every ten (``transaction.abort.timed.out.transaction.cleanup.interval.ms``).

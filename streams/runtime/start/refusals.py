@@ -98,7 +98,7 @@ def input_was_replaced(topic: str, former: str, now: str) -> StateError:
 
 
 def offset_is_gone(task: TaskId, at: TopicPartition, position: int, state_dir: Path) -> StreamsError:
-    """Returns the error where stores hold what was made of an input that has no committed offset any more."""
+    """Returns the error where stores hold what was made of an input that no longer has a committed offset."""
     return _refusal(
         StateError,
         task,

@@ -46,7 +46,7 @@ LOOK_INTERVAL_S = 0.25
 AGAIN_S = 5.0
 """How long a copy that could not be opened or written is left alone."""
 OPENED_AT_ONCE = 10
-"""So many are opened at a time, between which the thread polls and commits."""
+"""The number opened at a time, between which the thread polls and commits."""
 MARKS_INTERVAL_S = 5.0
 COMPLETE_INTERVAL_S = 30.0
 

@@ -2,7 +2,7 @@
 
 Offsets without their changelogs leave out what the stores held; changelogs without their offsets have it counted a
 second time. Both come from a handover that was not completed, from offsets that expired, and from topics that were
-deleted. The runtime could go on in either case, and the results would be wrong without a word, so a task is checked
+deleted. The runtime could continue in either case, and the results would be wrong unnoticed, so a task is checked
 before anything is committed for it. The second start finds the same.
 """
 

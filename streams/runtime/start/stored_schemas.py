@@ -63,7 +63,7 @@ class SchemaChecks:
         self._going_on: dict[TaskId, Generator[None]] = {}
 
     def passed(self, task: Task, starts: Starts, until: float) -> bool:
-        """Goes on with the check of a task whose stores are restored, and notes the schemas of now.
+        """Continues the check of a task whose stores are restored, and stores the current schemas.
 
         :param starts: the committed offsets of its inputs; with other marks, they are changed and committed.
         :param until: the time in seconds of the clock to stop at.

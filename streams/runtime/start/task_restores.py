@@ -225,7 +225,7 @@ class TaskRestores:
         self._restorer.remove(task)
 
     def take_snapshots(self) -> None:
-        """Goes on with snapshots that are being taken, and starts the restores of what changelogs have behind them."""
+        """Continues snapshots that are being copied, and starts the restores of the changelog records after them."""
         self.start([_job(*rest) for rest in self._snapshots.step()])
 
     def by_task(self) -> dict[TaskId, dict[str, RestoreJob]]:
@@ -412,7 +412,7 @@ class TaskRestores:
             self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
 
     def _is_other(self, task: Task, job: RestoreJob) -> bool:
-        """Whether the client has stopped because records that were read are not in the changelog any more: the log was
+        """Whether the client has stopped because records that were read are no longer in the changelog: the log was
         truncated before the position, and may have grown again."""
         point = task.stores.progress.stored_point(job.store) if job.progress.lost else None
         return point is not None and bool(self._divergences([(job.partition, point)]))

@@ -27,7 +27,7 @@ class StartPosition(NamedTuple):
 
 
 class TaskStarts:
-    """Takes the tasks of a stream thread from assigned to restored, with those of all tasks that can go on at a time.
+    """Takes the tasks of a stream thread from assigned to restored, advancing all tasks that can continue.
 
     :param opener: takes the lock of a task's directory, and opens its engines.
     :param orphans: ends transactions that hide records of changelogs; ``None`` without exactly-once.

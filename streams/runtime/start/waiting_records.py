@@ -2,7 +2,7 @@
 
 The topics are the application's own, and a version that was stopped may leave records there that it has written and the
 next one reads. The form of those that are not processed is committed with the offset of each partition: for the key and
-for the value the kind of the schema, and of the schema its text if that is short, as that of ``long``, or else a
+for the value the kind of the schema, and of the schema its text if that is short, as that of ``long``, otherwise a
 checksum. Records of another form that can be read are read. One that cannot be ends its task, whatever the handler of
 unreadable records does: that is for records which no version can read, and the former one reads this.
 """

@@ -46,7 +46,7 @@ administrator can have made it shorter than the setting of the client."""
 
 
 class TaskOffsets:
-    """Commits offsets of tasks without a transaction, and finds out by them whether the tasks are still the member's.
+    """Commits offsets of tasks without a transaction, and determines by them whether the member still owns the tasks.
 
     Brokers refuse those of topics that were deleted, and commit the others (semantics 200).
 

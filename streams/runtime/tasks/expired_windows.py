@@ -24,7 +24,7 @@ from streams.runtime.tasks.task import Task
 log = logging.getLogger("streams.purge")
 
 STEPS = 8
-"""Rows are deleted when so many parts of a retention have passed since the last time."""
+"""Rows are deleted when this many parts of a retention have passed since the last time."""
 LEAST_STEP_MS = 60_000
 BEHIND_MS = 3_600_000
 """Topics of tasks whose time is less behind the clock are not looked at: no setting is as short by itself."""

@@ -21,7 +21,8 @@ log = logging.getLogger("streams.state")
 LOOK_S = 0.1
 """How long a thread that does nothing else waits between two looks at whether it may try again, or is to end."""
 REOPEN_AFTER_S = 15.0
-"""How long there may be room without a write that succeeds. RocksDB looks every five seconds whether it can go on."""
+"""How long there may be room without a write that succeeds. RocksDB checks every five seconds whether it can
+continue."""
 
 
 class Waiting(enum.Enum):
@@ -136,7 +137,7 @@ class FullDisk:
     def wait_unless(self, ends: Callable[[float], bool]) -> bool:
         """Waits until to try again, for a thread that does nothing else meanwhile.
 
-        :param ends: waits so many seconds for a request to end; returns whether there is one.
+        :param ends: the number of seconds to wait for a request to end; returns whether there is one.
         :returns: false if the thread is to end before that.
         :raises TaskTimeoutError: once there was no room for ``task.timeout.ms``.
         """

@@ -1,4 +1,4 @@
-"""Tasks with records that were refused, or need a service that is away: each goes back alone, waits, and then goes on
+"""Tasks with records that were refused, or need a service that is away: each goes back alone, waits, and then continues
 in small steps."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("streams.task")
 
 LONGEST_WAIT_MS = 10_000
 LARGE_STEP = 2000
-"""A task that commits so many records at once is as any other."""
+"""A task that commits this many records together is treated like any other."""
 
 
 @dataclass

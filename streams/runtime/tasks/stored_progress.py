@@ -66,7 +66,7 @@ class StorePositions:
         self._starts, self._committed = {}, _NOTHING
 
     def note_commit(self, positions: Offsets) -> None:
-        """Sets the offsets before which the engines hold everything; the mapping must not change any more."""
+        """Sets the offsets before which the engines hold everything; the mapping must no longer change."""
         self._committed = positions
 
     def committed(self, store: str) -> dict[TopicPartition, int]:

@@ -463,7 +463,7 @@ class Task:
     ) -> None:
         """Notes that the commit has succeeded.
 
-        :param offsets: what was committed, if that was a while ago; else it is what is :meth:`committable`.
+        :param offsets: what was committed, if that was a while ago; otherwise it is what is :meth:`committable`.
         :param absent: partitions that do not exist, and whose offsets are not committed.
         """
         changed = self.committable() if offsets is None else offsets

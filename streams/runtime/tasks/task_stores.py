@@ -240,7 +240,8 @@ class TaskStores:
         return replace(opened, facade=facade, operator=operator, bare=opened.facade)
 
     def _counters(self, store: str) -> StoreCounters | None:
-        """Returns the counters of a store, which go on when it is opened again; ``None`` where nothing is measured."""
+        """Returns the counters of a store, which continue when it is opened again; ``None`` where nothing is
+        measured."""
         registry = self._environment.settings.registry
         found = self.counters.get(store)
         if found is None and registry is not None:

@@ -26,8 +26,8 @@ class CallTimeout:
     def explain(self, committer: Committer, pace: Pace, error: StreamsError) -> StreamsError | None:
         """Returns the error to report instead of one that ended a transaction or a membership.
 
-        :returns: a `RetryableError` if the work may be tried again, else the error to end the thread with; ``None`` if
-            slow user code was not the cause.
+        :returns: a `RetryableError` if the work may be tried again, otherwise the error to end the thread with;
+            ``None`` if slow user code was not the cause.
         """
         open_s, limit_s = committer.open_s(), pace.transaction_timeout_s
         if open_s is not None and limit_s is not None and open_s >= limit_s:

@@ -30,10 +30,10 @@ from streams.runtime.threads.undelivered import LostOffsets, StalledPartitions
 # records waits a moment for more").
 
 LIKELY = 4
-"""A moment is worth its while if so many records are likely to come in it, by how many came since the turn before."""
+"""Waiting is worthwhile if this many records are likely to arrive, judging by the arrivals since the turn before."""
 
 MANY = 100
-"""So many records in one turn make what the turn costs itself small beside them."""
+"""With this many records in one turn, the cost of the turn itself is small."""
 
 
 class Gathering:
@@ -121,7 +121,7 @@ class Intake:
         self._route(messages)
 
     def forget(self) -> None:
-        """Forgets what it knows of partitions: all are read from their committed offsets again."""
+        """Forgets all partitions: they are read from their committed offsets again."""
         self._lost.clear()
         self._stalled.clear()
         self.paused.clear()

@@ -217,7 +217,7 @@ class ThreadLoop:
             manager.advance()
 
     def _follow(self, *, busy: bool) -> None:
-        """Goes on with the standby tasks; restores of active tasks go first."""
+        """Continues the standby tasks; restores of active tasks go first."""
         standbys = self._resources.manager.standbys
         if standbys.is_idle:
             self._follows_more = False

@@ -15,8 +15,8 @@ class ParentOnly:
     """A context manager around code of a thread that calls functions of the user.
 
     A child that such a function has forked has to end by itself, as `multiprocessing` has it do. One that raises
-    ``SystemExit`` or simply returns would go on as a second stream thread with the clients and stores of its parent: it
-    is ended instead, with the status that it asked for.
+    ``SystemExit`` or simply returns would continue as a second stream thread with the clients and stores of its parent:
+    it is ended instead, with the status that it asked for.
     """
 
     def __init__(self) -> None:

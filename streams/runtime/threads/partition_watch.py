@@ -1,8 +1,9 @@
 """Notices topics that have changed since the application started (semantics 105).
 
 A source topic may have another partition count: stores and their changelogs were made for the counts at the start, and
-keys may be in other partitions now. Any topic may have been deleted and made again. The application cannot go on then,
-and ends. Added partitions that no store depends on are no such change: `streams.app.topics.TopicWatch` has them read.
+keys may be in other partitions now. Any topic may have been deleted and made again. The application cannot continue
+then, and ends. Added partitions that no store depends on are not such a change: `streams.app.topics.TopicWatch` has
+them read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger("streams.topics")
 
 
 def partition_count_changed(topic: str, before: int, now: int, why: str = "") -> TopologyError:
-    """Returns the error for a source topic whose partition count does not fit the application any more."""
+    """Returns the error for a source topic whose partition count no longer fits the application."""
     return TopologyError(
         f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the tasks and"
         f" internal topics of the application no longer fit it, and keys may have moved between partitions{why}. No"

@@ -250,7 +250,7 @@ class StreamThread:
         return as_error(error, "in a stream thread", **place)
 
     def _run_once(self) -> None:
-        """Runs with new resources, until it is stopped or they cannot be used any more."""
+        """Runs with new resources, until it is stopped or they can no longer be used."""
         in_work.task = None
         former, resources = self._resources, self._make_resources()
         if former is not None:
@@ -308,7 +308,7 @@ class StreamThread:
         self._kept.membership = resources.membership if replaced else None
 
     def _retreat(self, resources: ThreadResources, error: StreamsError) -> None:
-        """Closes resources whose last step may or may not have reached the broker: the next ones find out."""
+        """Closes resources whose last step may or may not have reached the broker: the next ones determine that."""
         resources.committer.leave_open()
         try:
             wait_s = self._kept.retry.wait_after(error)

@@ -28,7 +28,7 @@ SAMPLE_PART = 0.1
 LAG_INTERVAL_S = 1.0
 """The time between two looks at the ends of the input partitions, and two samples of what nodes do."""
 SAMPLED_TASKS = 2
-"""So many tasks take a sample then, in turn: one takes about a third of a millisecond."""
+"""The number of tasks that take a sample then, in turn: one takes about a third of a millisecond."""
 DROPS_INTERVAL_S = 60.0
 """The least time between two lines about dropped records."""
 MOST_NAMED = 5
@@ -114,7 +114,7 @@ class ThreadCounters:
             self.poll_s_max = seconds
 
     def worked(self, seconds: float, records: int) -> None:
-        """Adds the time that so many records took; nothing for no records."""
+        """Adds the time that this many records took; nothing for no records."""
         if records:
             self.process_s += seconds
             each = seconds / records
@@ -210,7 +210,7 @@ class HeldReport:
 
     def log(self, tasks: Iterable[Task]) -> None:
         """Logs the tasks whose stream time has not gone on since the last call, and that hold results back; each once
-        until it goes on."""
+        until it advances."""
         stood, self._stood = self._stood, {}
         lines: list[str] = []
         for task in tasks:

@@ -184,7 +184,7 @@ class GroupEntry:
         the brokers do so where another member joins with the same instance id.
 
         A thread that had a place takes none from a member that it was not itself: that is of another process, which
-        has the newer right, and the two would go on to take the place from each other. One that had none may find a
+        has the newer right, and the two would keep replacing each other. One that had none may find a
         former member late: a coordinator that comes back can read the request of a killed process then.
         """
         for former in found.members:
@@ -224,7 +224,7 @@ class FollowedPlans:
     def follow(self) -> None:
         """Takes over the plans in force, if they have changed.
 
-        :raises StreamsError: if the application does not fit the topics any more.
+        :raises StreamsError: if the application no longer fits the topics.
         """
         if self._book.refusal is not None:
             raise self._book.refusal
@@ -291,7 +291,7 @@ class ThreadResources:
         return self.entry.waits or self.membership.is_blocked()
 
     def input_bytes_limit(self) -> int:
-        """Returns how many bytes one partition may buffer; a negative number is no limit.
+        """Returns how many bytes one partition may buffer; a negative number removes the limit.
 
         That is the thread's part of ``input.buffer.max.bytes``, divided among the partitions that it reads.
         """
@@ -331,7 +331,7 @@ class ThreadResources:
         If everything was committed, the first one is raised too, unless it says that a client takes no more calls: then
         nothing is left to do for it.
 
-        :param clean: whether everything was committed: else the open transaction is aborted.
+        :param clean: whether everything was committed: otherwise the open transaction is aborted.
         :param remain: whether a static member remains in the group, to come back.
         """
         failure: Exception | None = None

@@ -61,7 +61,7 @@ class TaskMetadata:
     topic_partitions: frozenset[TopicPartition]
     """The input partitions."""
     committed_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
-    """The last committed offsets that the task knows of; before its first commit, the offsets where it started."""
+    """The last committed offsets that the task has; before its first commit, the offsets where it started."""
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
     """The end offset of each partition when it was last read to its end; partitions that never were are left out."""
     time_current_idling_started: int | None = field(default=None, compare=False)

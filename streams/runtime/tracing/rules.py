@@ -15,7 +15,7 @@ class TraceRules:
     """The settings ``trace.keys``, ``trace.every`` and ``trace.topics``.
 
     :param keys: keys to follow; a text also stands for keys that are written so, such as numbers.
-    :param every: follow one in so many records.
+    :param every: follow one in this many records.
     :param topics: real names of the source topics to look at; none means all of them.
     """
 

@@ -105,7 +105,7 @@ class StoreTrace:
         """Makes a call of a store, with a line for it where a record is followed.
 
         :param key: `ABSENT` if the call has none; so is ``value``.
-        :param note: what else it was given.
+        :param note: the other arguments.
         :param in_pair: whether it returns a value and its timestamp, as operators get them.
         """
         tracer = self._tracer
@@ -339,7 +339,7 @@ class _TracedFacade(Policy):
 
 
 def _parts(call: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, str]:
-    """Key, value and what else a call was given, as text."""
+    """Key, value and the other arguments of a call, as text."""
     if call in ("put_all", "__len__", "__iter__"):
         return ABSENT, ABSENT, ""
     key = args[0] if args else named.get("key", ABSENT)

@@ -101,7 +101,7 @@ class BackfillEngine(Protocol):
         :param in_one_task: whether all partitions go to one task, in the same order.
         :param done: tasks that are not run.
         :raises StreamsError: what a task raises, or `StageFailed`.
-        :raises BackfillCancelled: if it was cancelled meanwhile; nothing of it runs any more then.
+        :raises BackfillCancelled: if it was cancelled meanwhile; no part of it runs then.
         """
         ...
 
@@ -136,7 +136,7 @@ REPORT = ".json"
 
 
 def noted(attempt: Attempt, attempts: str) -> Attempt:
-    """Returns a function that also keeps the reports of each attempt, so that a driver that goes on after a kill finds
+    """Returns a function that also keeps the reports of each attempt, so a driver that continues after a kill finds
     the tasks that were done.
 
     :param attempts: the directory in which each attempt makes its own.

@@ -161,7 +161,7 @@ class History:
         :param offsets: pinned before (:func:`streams.spark.pin_offsets`), instead of ``start`` and ``end``.
         :param start: ``"earliest"``, an offset, or a time with a zone.
         :param end: ``"latest"``, an offset, or a time with a zone.
-        :raises OffsetRangeLost: if pinned records are not in the topic any more.
+        :raises OffsetRangeLost: if pinned records are no longer in the topic.
         :raises UnknownPartitionCount: if the topic does not exist.
         """
         if offsets is not None and (start != "earliest" or end != "latest"):

@@ -28,7 +28,7 @@ class Bar(Protocol):
     """A line that shows how many tasks are done, and changes."""
 
     def draw(self, done: int) -> None:
-        """Shows that so many tasks are done."""
+        """Shows that this many tasks are done."""
         ...
 
     def close(self) -> None:

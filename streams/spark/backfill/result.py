@@ -109,7 +109,7 @@ class BackfillResult:
 
     @property
     def position(self) -> Position:
-        """The position of the result in its inputs: which records of each topic are in it. A backfill that goes on
+        """The position of the result in its inputs: which records of each topic are in it. A backfill that continues
         with it begins there."""
         found = self._directory.position()
         if found is None:  # of a release that wrote none
@@ -157,7 +157,7 @@ class BackfillResult:
             if found is None:
                 raise RunDirConflict(
                     f"the backfill in {str(directory.path)!r} is not complete, stage {number} is missing: run it again,"
-                    " it goes on where it stopped"
+                    " and it continues where it stopped"
                 )
             stages.append(stage_report(found, resumed=True))
         settings = backfill_config(config, run["application_id"])

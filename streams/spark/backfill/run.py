@@ -80,7 +80,7 @@ class Backfill:
     :param config: further settings of the application, such as default serdes.
     :param order: ``"offset"`` is the order of live: by offset within a partition, and the smallest timestamp first
         among several inputs. ``"time"`` is by timestamp alone. ``"auto"`` is by offset where there are offsets.
-    :param wall_clock: ``"off"`` lets the wall clock stand still at the time at which the run began, so that nothing is
+    :param wall_clock: ``"off"`` stops the wall clock at the time at which the run began, so that nothing is
         done by it; ``"event-time"`` moves it with the timestamps of the records.
     :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
         histories have to begin where it stands (:attr:`BackfillResult.position`); records that it has already are not
@@ -191,7 +191,7 @@ class Backfill:
 
     @cached_property
     def _histories(self) -> dict[str, History]:
-        """The histories, those of Kafka with the offsets that this run reads, each time that it goes on."""
+        """The histories, those of Kafka with the offsets that this run reads, each time that it continues."""
         kept = self._directory.pins()
         return {topic: self._pinned(topic, one, kept.get(topic)) for topic, one in self.inputs.items()}
 
@@ -286,8 +286,8 @@ class Backfill:
     def cancel(self) -> None:
         """Ends a :meth:`run` in another thread.
 
-        That raises `BackfillCancelled` when nothing of it runs any more. The tasks that were done are kept: another run
-        goes on.
+        That raises `BackfillCancelled` when no part of it runs. The tasks that were done are kept: another run
+        continues.
         """
         self._engine.cancel()
 

@@ -151,7 +151,7 @@ class SparkEngine:
             self._spark.sparkContext.cancelJobGroup(group_of(self._running))
 
     def _wait(self) -> None:
-        """Waits until no job of what was cancelled runs any more, since its tasks write to the run directory."""
+        """Waits until no cancelled job runs, because its tasks write to the run directory."""
         clock, tracker = SystemClock(), self._spark.sparkContext.statusTracker()
         until = clock.monotonic() + ENDED_S
         while self._running is not None and clock.monotonic() < until:

@@ -26,7 +26,7 @@ STILL = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": 0,
     "__emit.interval.ms.kstreams.windowed.aggregation__": 0,
 }
-"""Settings that hold results back by the wall clock, which stands still over history."""
+"""Settings that hold results back by the wall clock, which is stopped over history."""
 
 
 def dead_letter_topic(application_id: str) -> str:

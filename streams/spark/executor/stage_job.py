@@ -73,7 +73,7 @@ class StageJob:
     wall_clock: str = "off"
     """``"event-time"`` moves the wall clock with stream time."""
     started_ms: int = 0
-    """The time at which the run began, where a wall clock that is off stands still; each attempt has the same."""
+    """The time at which the run began, at which a wall clock that is off stays; each attempt has the same."""
     global_tables: GlobalTables | None = None
     """The global stores, filled; ``None`` if the topology has none."""
     earlier: EarlierState | None = None

@@ -99,9 +99,9 @@ def bootstrap(
 ) -> HandoverReport:
     """Hands the result of a backfill over to the live application of a configuration.
 
-    All workers of the application must be stopped. When it returns, they may be started, and go on at the cut with the
-    state that the backfill has computed. If it fails or is killed, no worker starts until it was called again and has
-    returned. With an application id that has no state yet, such as ``shop-v2``, the former application may run on.
+    All workers of the application must be stopped. When it returns, they can be started, and continue at the cut with
+    the state that the backfill has computed. If it fails or is killed, no worker starts until it was called again and
+    has returned. With an application id that has no state yet, such as ``shop-v2``, the former application may run on.
 
     :param result: the result of the backfill, or its run directory.
     :param config: the configuration of the live application; its application id may differ from the backfill's.

@@ -150,7 +150,7 @@ class Cut:
     def from_json(text: str) -> Cut:
         """Returns the cut that `to_json` wrote.
 
-        :raises CutError: if it is no such text.
+        :raises CutError: if it is not such a text.
         """
         try:
             found = json.loads(text)

@@ -88,8 +88,8 @@ class FinishedRun:
             manifest = _read_json(directory / "_DONE.json")
             if manifest is None:
                 raise BackfillMismatchError(
-                    f"the backfill in {str(self.path)!r} has not ended, stage {number} is missing: run it again, it"
-                    " goes on where it stopped"
+                    f"the backfill in {str(self.path)!r} has not ended, stage {number} is missing: run it again, and it"
+                    " continues where it stopped"
                 )
             done.append(manifest)
             self.tasks += _tasks(directory, manifest["tasks"])

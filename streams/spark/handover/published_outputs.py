@@ -20,7 +20,7 @@ class OutputPublisher:
     """Writes the records that sinks wrote in a backfill to their topics.
 
     Records and the number of those that are published are written in one transaction, the number in the notes of the
-    handover: a call after a kill goes on behind the last one that was committed.
+    handover: a call after a kill continues after the last committed one.
 
     :param topics: the topics to publish.
     :raises BackfillMismatchError: if a topic is not one of the topology's, or the backfill has kept no outputs.

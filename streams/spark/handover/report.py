@@ -18,7 +18,7 @@ class StoreHandover:
     rows: int
     """Rows that the changelog holds."""
     expired: int = 0
-    """Rows that were left out, because a live store would not show them any more."""
+    """Rows that were left out, because a live store would no longer show them."""
     written: int = 0
     """Rows that this call wrote; fewer than all where an earlier call had written them."""
     snapshots: int = 0

@@ -44,7 +44,7 @@ def version_entries(
     came too late, and which versions are kept, is its rule.
 
     :param as_of: gives those that were valid at this time, in ms.
-    :raises OffsetRangeLost: if the store does not keep the versions of this time any more.
+    :raises OffsetRangeLost: if the store no longer keeps the versions of this time.
     """
     supplier = StoreSupplier(name=store, kind="versioned-key-value", engine=ROCKSDB, parameters=parameters)
     builder: StoreBuilder[Any, Any] = StoreBuilder(supplier=supplier)

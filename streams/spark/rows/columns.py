@@ -1,6 +1,6 @@
 """Columns of DataFrames for keys, values, times and headers: their types, and the Arrow arrays that fill them.
 
-A column's type is that of its serde: text, numbers, truth values and bytes keep theirs; whatever else a serde returns
+A column's type is that of its serde: text, numbers, truth values and bytes keep theirs; other values of a serde
 becomes JSON text, which Spark parses by ``from_json``, or a struct. (docs/decisions/spark.md, "Objects are JSON text in
 DataFrames")
 """

@@ -135,7 +135,7 @@ class LatestByKey:
 
     def chunks(self) -> Iterator[list[Row]]:
         """Yields the rows, `CHUNK` at a time: in the order in which keys came first, or of the keys once they are on
-        disk. Nothing may be added any more."""
+        disk. No more rows may be added."""
         if self._engine is None:
             rows: Iterable[Row] = (
                 (key, row[0], row[1], row[2], row[3] if len(row) > 3 else None)

@@ -61,7 +61,7 @@ class SnapshotRows:
             SnapshotReading(open_objects(self.place), self.application_id, self.task).fetch(self.files, database)
         except (SnapshotError, OSError) as error:
             raise OffsetRangeLost(
-                f"the snapshot {self.name} of task {self.task} cannot be read any more: {error_text(error)}. Read the"
+                f"the snapshot {self.name} of task {self.task} can no longer be read: {error_text(error)}. Read the"
                 " table again; of the snapshots of a task the last ones are kept",
                 store=self.builder.name,
             ) from error

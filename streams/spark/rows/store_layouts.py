@@ -53,7 +53,7 @@ def table_layout(
     :param raw: keys and values as bytes.
     :param structs: objects as structs rather than text.
     :param on_disk: of a store that is read from disk, so that it needs no changelog.
-    :raises UnsupportedStore: if there is no such store, it has no changelog, or its rows are no columns.
+    :raises UnsupportedStore: if there is no such store, it has no changelog, or its rows do not have columns.
     :raises SparkBridgeError: if objects cannot be structs.
     """
     if raw and structs:

@@ -32,7 +32,7 @@ _BUILT_IN = (
     (Serdes.FLOAT, pa.float64()),
     (Serdes.BOOLEAN, pa.bool_()),
 )
-"""Serdes of keys in windows that are no objects, and the types of what they return as JSON."""
+"""Serdes of keys in windows that are not objects, and the types of what they return as JSON."""
 _WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
 
 

@@ -227,7 +227,7 @@ class TableLayout:
             try:
                 flat += value if isinstance(value, list) else read_items(value or b"")
             except ValueError as error:
-                raise DeserializationError(f"the value is no list: {error}", **place(number)) from error
+                raise DeserializationError(f"the value is not a list: {error}", **place(number)) from error
             ends.append(len(flat))
         items = self.value.array(flat, lambda item: place(int(np.searchsorted(ends, item, side="right")) - 1))
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items)

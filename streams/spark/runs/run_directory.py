@@ -55,7 +55,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     scheme = urlsplit(text).scheme
     if scheme and scheme != "file" and "://" in text:
         raise RunDirConflict(
-            f"run_dir {text!r} is no directory of a file system: give a path that the driver and all executors can"
+            f"run_dir {text!r} is not a directory of a file system: give a path that the driver and all executors can"
             " write to (a local one with a local master, a mounted one on a cluster)"
         )
     return Path(unquote(urlsplit(text).path) if scheme == "file" else text).absolute()
@@ -85,7 +85,8 @@ class RunDirectory:
             self.release()
 
     def begin(self, wanted: Mapping[str, Any], *, now_ms: int) -> int:
-        """Takes the directory for a run; returns the time in ms at which the run began, the same each time it goes on.
+        """Takes the directory for a run; returns the time in ms at which the run started, the same each time it
+        continues.
 
         :param wanted: what is run, as data that JSON can hold.
         :param now_ms: the present time in ms, kept as that of a run that begins now.
@@ -159,7 +160,7 @@ class RunDirectory:
         if shown := _differences(run, now, [name for name in now if run.get(name) != now[name]]):
             raise RunDirConflict(
                 f"a history has changed while the backfill in {str(self.path)!r} ran: {'; '.join(shown)}. Its records"
-                " may be of both states: run(resume=False) when nothing is written to it any more"
+                " may be of both states: run(resume=False) when it is no longer written"
             )
 
     # ------------------------------------------------------------------ content
@@ -235,7 +236,7 @@ class RunDirectory:
 
     def finished(self, directory: Path) -> dict[int, list[dict[str, Any]]]:
         """Returns the reports of the tasks that an incomplete part of the run has finished, by the number of the task;
-        deletes all else that it left."""
+        deletes all its other files."""
         found: dict[int, list[dict[str, Any]]] = {}
         for path in sorted((directory / ATTEMPTS).glob("*/*.json")):
             one = self._read_json(path) or {}

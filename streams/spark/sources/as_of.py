@@ -41,7 +41,7 @@ WAYS = (
 class AsOf:
     """The ranges that make a table as of a time.
 
-    :param offsets: of a versioned store, all that there is, else the records up to the time.
+    :param offsets: of a versioned store, all records, otherwise the records up to the time.
     :param time_ms: the time, of a versioned store; its rows are chosen by that.
     :param needs_all: whether no record may have been removed by a compaction.
     :param snapshots: those from before the time, by partition.
@@ -101,10 +101,10 @@ def snapshots_of(
     config: StreamsConfig, topology: Topology, layout: TableLayout, offsets: OffsetRanges, time_ms: int
 ) -> dict[int, SnapshotRows]:
     """Returns the last snapshot of each partition of a store that was made before a time, and ends within its
-    range; those of stores in memory, or of a kind whose rows are no records, are left out.
+    range; those of stores in memory, or of a kind whose rows are not records, are skipped.
 
     What was processed before that time has no later timestamp. The end alone does not say it: a record with a later
-    timestamp may be in the snapshot, and not in the changelog any more.
+    timestamp may be in the snapshot, but no longer in the changelog.
     """
     place, builder = config.state_snapshot_dir, topology.stores.get(layout.store)
     if place is None or builder is None or builder.supplier.engine != ROCKSDB or kind_of(builder).as_records is None:

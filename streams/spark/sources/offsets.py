@@ -132,7 +132,7 @@ def pin_offsets(
     :raises UnknownPartitionCount: if a topic does not exist, or has no such partition.
     :raises NaiveTimestampError: if a time has no zone.
     :raises TimestampRangeError: if a time is an integer that seems to be in another unit than ms.
-    :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
+    :raises OffsetRangeLost: if a start by offset is no longer in the topic, or an end is not in it yet.
     """
     check_isolation(isolation)
     timeout_s = to_seconds(timeout, "timeout")
@@ -282,7 +282,7 @@ def ms_of(place: Any, what: str, instead: str = "a time") -> int:
 
 def _check_within(place: TopicPartition, offset: int, low: int, high: int) -> None:
     if not low <= offset <= high:
-        gone = "were deleted (retention, or a topic made again)" if offset < low else "are not there (yet, or any more)"
+        gone = "were deleted (retention, or a topic made again)" if offset < low else "do not exist, or no longer exist"
         raise OffsetRangeLost(
             f"{place} has offsets from {low} to {high}, so records at {offset} {gone}: pin the offsets again",
             topic=place.topic,

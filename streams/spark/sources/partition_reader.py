@@ -107,8 +107,8 @@ def _event(
         return True, last_error
     if error.name() in LOST:
         raise OffsetRangeLost(
-            f"{wanted.topic}-{wanted.partition} does not have offset {wanted.start} any more: its records were deleted"
-            " since they were pinned; pin its offsets again, or keep records longer",
+            f"{wanted.topic}-{wanted.partition} no longer has offset {wanted.start}: its records were deleted since"
+            " they were pinned; pin its offsets again, or keep records longer",
             **place_of(wanted),
             offset=wanted.start,
         )

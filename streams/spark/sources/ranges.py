@@ -48,7 +48,7 @@ class OffsetRanges:
         return {TopicPartition(each.topic, each.partition): each.end for each in self.ranges}
 
     def split(self, rows: int) -> tuple[OffsetRange, ...]:
-        """Returns the ranges, cut into pieces of at most so many offsets."""
+        """Returns the ranges, cut into pieces of at most this many offsets."""
         return tuple(
             OffsetRange(each.topic, each.partition, low, min(low + rows, each.end))
             for each in self.ranges
@@ -76,7 +76,9 @@ class OffsetRanges:
             topic_ids = {str(topic): str(given) for topic, given in found["topic_ids"].items()}
             isolation = str(found["isolation"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SparkBridgeError(f"this is no text of OffsetRanges.to_json: {error!r} in {text[:100]!r}") from error
+            raise SparkBridgeError(
+                f"this is not a text of OffsetRanges.to_json: {error!r} in {text[:100]!r}"
+            ) from error
         check_isolation(isolation)
         return OffsetRanges(ranges, topic_ids, isolation)
 

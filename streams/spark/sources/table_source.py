@@ -50,7 +50,7 @@ class TablePlan:
     is_pinned: bool = True
     """Whether the table is that of the ends of the ranges, whatever was written since."""
     instead: str = PIN_AGAIN
-    """The end of the error where that cannot be had any more: a sentence about what to do."""
+    """The end of the error if the table is no longer available: a sentence about what to do."""
     needs_all: bool = False
     """Whether no compaction may have removed a record."""
     as_of_ms: int | None = None
@@ -124,7 +124,7 @@ class TablePlan:
         records: Iterator[Records]
         if base is None:
             records = map(self._records, whole.read(lambda: rows.has_repeats, rows.holds))
-        else:  # whose keys are no evidence of what a compaction has done to the records behind it
+        else:  # whose keys are not evidence of what a compaction has done to the records after it
             behind = replace(whole, wanted=whole.wanted._replace(start=base.following))
             log = map(repeats.seen, map(self._records, behind.read(lambda: repeats.found, None)))
             records = chain(map(self._of_base, base.records(folder)), log)
@@ -147,7 +147,7 @@ class TablePlan:
 
 
 class Repeats:
-    """Finds out whether a key comes twice in records that follow each other closely."""
+    """Checks whether a key occurs twice in records that follow each other closely."""
 
     def __init__(self) -> None:
         self.found = False

@@ -34,7 +34,7 @@ class WholeRange:
     :param is_pinned: whether the table must be that of the end of the range. Otherwise it may be that of a later end,
         and begin at the offset that is the first one by then.
     :param needs_all: whether no compaction may have removed any record of the range, for whatever reason.
-    :param instead: what to do where the table of a pinned end cannot be had any more, as a sentence.
+    :param instead: what to do if the table of a pinned end is no longer available, as a sentence.
     """
 
     settings: Mapping[str, Any]

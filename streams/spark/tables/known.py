@@ -20,7 +20,7 @@ class Known:
 
     offsets: OffsetRanges | None = None
     position: Callable[[], Position] | None = None
-    """Finds out the position in the inputs; raises `PositionError` where that is not known."""
+    """Determines the position in the inputs; raises `PositionError` if it is unknown."""
     versions: str | None = None
     """The versions that a table of a versioned store has, ``"latest"`` or ``"all"``."""
 

@@ -58,8 +58,8 @@ def read_topic(
     :param key: reads the keys: a serde, its name, or a model.
     :param structs: gives objects of a serde with a JSON Schema, such as a model's, as structs rather than JSON text.
     :param times: ``"ms"`` gives timestamps as integers, which may be out of the range of Spark's timestamps.
-    :param max_rows_per_task: cuts partitions into pieces of at most so many offsets, for more tasks.
-    :raises OffsetRangeLost: if pinned records are not in the topic any more.
+    :param max_rows_per_task: cuts partitions into pieces of at most this many offsets, for more tasks.
+    :raises OffsetRangeLost: if pinned records are no longer in the topic.
     :raises UnknownPartitionCount: if the topic does not exist.
     :raises SparkBridgeError: if objects cannot be structs.
     :raises DeserializationError: in the task, with topic, partition and offset, if a serde cannot read a record.
@@ -122,8 +122,8 @@ def read_table(
     :raises UnsupportedStore: if there is no such store, or it has no changelog.
     :raises SparkBridgeError: if keys or values cannot be structs.
     :raises UnknownPartitionCount: if its changelog does not exist: the application has not run yet, or has another id.
-    :raises OffsetRangeLost: if the table of ``offsets`` or ``as_of`` cannot be had any more; where only the task knows,
-        in the task.
+    :raises OffsetRangeLost: if the table of ``offsets`` or ``as_of`` is no longer available; if only the task can
+        determine this, in the task.
     """
     register(spark)
     settings = application_settings(config, application_id)
@@ -172,7 +172,7 @@ def offsets_of(df: DataFrame) -> OffsetRanges:
     """Returns the offsets that a DataFrame of `read_topic` or `read_table` was pinned to.
 
     Of a table that was read without given offsets, they are those of the time at which it was made. A task reads on
-    behind them where the table of that time cannot be had any more.
+    behind them if the table of that time is no longer available.
 
     :raises SparkBridgeError: if it is another one; also one that was made of such a DataFrame.
     """

@@ -118,7 +118,7 @@ class EmbeddedBroker:
         self.create_topic(topic.name, partitions, dict(topic.configs))
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Gives a topic so many partitions in all; one that has as many or more is left as it is.
+        """Increases the partitions of a topic to this total; a topic with as many or more stays as it is.
 
         :raises StreamsError: if there is no such topic.
         """
@@ -297,7 +297,7 @@ class EmbeddedBroker:
         if refusal in ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"):
             raise CommitAgain(f"group {group.name!r} {moved}: poll, then commit again")
         if refusal is not None:
-            raise TaskMigratedError(f"this {client} is not in group {group.name!r} any more: {refusal}")
+            raise TaskMigratedError(f"this {client} is no longer in group {group.name!r}: {refusal}")
         counts = self._partition_counts()
         absent = {name for name in offsets if name.partition >= counts.get(name.topic, 0)}
         for partition, committed in offsets.items():

@@ -199,7 +199,7 @@ class PartitionEvent:
 
 
 def check_time(timestamp: int) -> None:
-    """Refuses what is no timestamp of 64 bits, as the client does.
+    """Rejects a timestamp that does not fit into 64 bits, as the client does.
 
     :raises OverflowError: if it has more bits.
     :raises TypeError: if it is not a whole number.

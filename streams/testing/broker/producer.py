@@ -45,7 +45,7 @@ class ProducerTransactions:
         self.open = name is None
         """Whether records may be written: always, or inside a transaction."""
         self.written = False
-        """Whether the broker knows of the transaction."""
+        """Whether the broker has the transaction."""
         self.failure: str | None = None
         """The reason why the transaction can only be aborted."""
         self.fenced = False

@@ -74,7 +74,7 @@ class LogSegments:
         return self._all[-1]
 
     def expired(self, end_offset: int, oldest_ms: int | None, most_bytes: int | None) -> int:
-        """Returns the start of the log without the segments that are too old or too many; ``None`` is no limit.
+        """Returns the start of the log without the segments that are too old or too many; ``None`` removes the limit.
 
         :param end_offset: of the log: where it starts if all of it goes.
         :param oldest_ms: a segment whose largest timestamp is before goes, if all older ones do.

@@ -1,6 +1,6 @@
 """Transactional ids: which producer may write under one, and what its open transaction wrote to.
 
-As in Kafka, the broker knows of a transaction from its first record or offset on, and its timeout runs from there; an
+As in Kafka, the broker has a transaction from its first record or offset on, and its timeout runs from there; an
 empty one is never seen. Nothing here takes a lock: the broker holds its own around every call.
 """
 

@@ -27,7 +27,7 @@ __all__ = ["EngineSnapshotContract"]
 
 DEADLINE_S = 60.0
 READS = 20
-"""So many reads and writes at least there are, where threads read while another one writes."""
+"""The least number of reads and writes when threads read while another one writes."""
 SWITCH_S = 1e-5
 """How long a thread runs in these tests before another one may: short, so that threads interrupt each other
 anywhere."""

@@ -239,7 +239,7 @@ class EngineContract(EngineSnapshotContract):
 
     def test_what_was_written_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
         """Rows that were written, or loaded and flushed, are there again, offsets too, if the engine is persistent;
-        else it is empty."""
+        otherwise it is empty."""
         with self.opened(tmp_path) as engine:
             persistent = engine.persistent
             self.put(engine, {b"a": b"1", b"gone": b"1"})

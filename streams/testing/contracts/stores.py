@@ -123,7 +123,8 @@ class _StoreContract:
             assert self.make_changes(kit, store, CHANGES) != first
 
     def test_what_was_committed_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
-        """Committed changes are there again if the store is persistent; else it is empty then, and has no offset."""
+        """Committed changes are available again if the store is persistent; otherwise it is empty, and has no
+        offset."""
         empty = self.empty(tmp_path)
         with self.opened(tmp_path) as kit:
             persistent = kit.own.persistent
@@ -272,7 +273,7 @@ class CustomStoreContract(_StoreContract):
             assert self.contents(kit.start()) == contents
 
     def test_a_restored_store_goes_on(self, tmp_path: Path) -> None:
-        """A restored store goes on as it would have without the restore."""
+        """A restored store continues as it would have without the restore."""
         with self.opened(tmp_path / "first") as kit:
             store = kit.start()
             self.make_changes(kit, store)

@@ -27,7 +27,7 @@ from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 R = TypeVar("R")
 
 HEARTBEAT_FAULTS = 24
-"""One heartbeat in so many is lost, as many answers, and as many arrive twice."""
+"""One heartbeat in this many is lost, as many responses, and as many arrive twice."""
 
 
 class ClientsOfSimulation:
@@ -72,7 +72,7 @@ class ClientsOfSimulation:
         return []
 
     def _heartbeats(self) -> None:
-        """Sends the heartbeats of the threads inside the clients, which go on while the process runs and its user's
+        """Sends the heartbeats of the threads inside the clients, which continue while the process runs and its user's
         threads poll."""
         now = self._scheduler.now
         for consumer in self.consumers:
@@ -136,7 +136,7 @@ class SimulatedConsumer:
         if not self._is_fenced and self._in_group and self._network.faults:
             self._is_fenced = self._network.fails_by("is fenced by itself", call)
             if self._is_fenced:
-                self._remove()  # it sends no heartbeats any more
+                self._remove()  # it no longer sends heartbeats
         if self._is_fenced:
             raise TaskMigratedError("simulated: a late request of its own has taken this consumer's place")
 
@@ -222,7 +222,7 @@ class SimulatedConsumer:
             network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(offsets)))
         except ClientGivenUp:
             self._is_given_up, self._network = True, GivenUpNetwork()
-            self._remove()  # it sends no heartbeats any more
+            self._remove()  # it no longer sends heartbeats
             raise
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -270,7 +270,7 @@ class SimulatedStreamsGroup:
         """The requests behind which it arrives."""
 
     def _arrive(self, timeout_s: float) -> None:
-        """Has a heartbeat arrive whose sender does not wait for the answer any more."""
+        """Delivers a heartbeat whose sender no longer waits for the response."""
         late = self._late
         if late is None:
             return

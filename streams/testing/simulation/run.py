@@ -169,8 +169,8 @@ def simulate(
     :param topics: partitions by topic, of topics to be made before. Those of the inputs have one if not named, and what
         is written to a topic that there is not makes it, with one.
     :param settings: of the application.
-    :param workers: at most so many at the start.
-    :param threads: at most so many stream threads of each.
+    :param workers: the most workers at the start.
+    :param threads: the most stream threads of each.
     :param kinds: which kinds of actions there are.
     :param actions: what happens, instead of what the seeds draw.
     :param keep: of a seed's actions only these, by their numbers from 0; to repeat a failure that was made shorter.

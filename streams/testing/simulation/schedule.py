@@ -16,12 +16,12 @@ KINDS = {
     "kill, swap": "kills the process; it starts again on a state directory that another one had",
     "power": "cuts the power: writes that were not synced are lost",
     "damage": "kills the process and damages a database of it",
-    "freeze": "stops the process for a time; it goes on from the next instruction",
+    "freeze": "stops the process for a time; it continues from the next instruction",
     "stop": "closes the application in order; it starts again",
     "join": "starts one more worker",
     "fault": "makes a call fail",
     "outage": "makes all brokers unreachable for a time",
-    "event": "gives consumers an error, after which they go on or are replaced",
+    "event": "gives consumers an error, after which they continue or are replaced",
     "fence": "makes another producer take the transactional ids of the worker",
     "expire": "ends open transactions of the worker by their timeout",
     "evict": "removes the worker's members from the group, or has static ones of the consumer protocol miss epochs",
@@ -109,7 +109,7 @@ class Shape:
     switching: float
     """The probability that another thread continues after a step."""
     replaces_threads: bool
-    """Whether threads that fail are replaced; else the worker ends, and is started again."""
+    """Whether threads that fail are replaced; otherwise the worker ends, and is started again."""
     wraps: bool
     """Whether the user's code can be slow and fail, which takes a wrapper around each processor."""
     steps: int
@@ -119,8 +119,8 @@ class Shape:
 def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Shape:
     """Draws the shape of a run.
 
-    :param workers: at most so many at the start.
-    :param threads: at most so many of each.
+    :param workers: the most workers at the start.
+    :param threads: the most stream threads of each.
     """
     return Shape(
         workers=chance.randint(1, workers),

@@ -29,7 +29,7 @@ _MASK = (1 << 64) - 1
 
 
 class ProcessKilled(ThreadKilled):
-    """Raised in the threads of a process that is killed: each has to end, and nothing it does counts any more."""
+    """Raised in the threads of a process that is killed: each must end, and its actions no longer count."""
 
 
 class SimulationStuck(Exception):

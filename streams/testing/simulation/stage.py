@@ -32,7 +32,7 @@ class UserCode:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.slow: dict[SimulatedProcess, float] = {}
-        """Processes whose next record takes so many seconds."""
+        """Processes whose next record takes this many seconds."""
         self.failing: set[SimulatedProcess] = set()
         """Processes whose next record fails."""
 

@@ -47,7 +47,7 @@ class Worker:
         return self.app is not None and self.process.alive and self.app.state is ClientState.RUNNING
 
     def start(self) -> None:
-        """Starts a process, unless there is one, or none is wanted any more."""
+        """Starts a process, unless it runs, or is no longer wanted."""
         if self.process.alive or not self.wanted:
             return
         self._starts += 1
@@ -106,7 +106,7 @@ class Worker:
         self.die()
 
     def die(self) -> None:
-        """Ends the process at once. Records that it had sent arrive, or not; it has no other effect any more."""
+        """Ends the process immediately. Records that it has sent may arrive; it has no other effect."""
         stage = self._stage
         stage.clients.before_freeze(self.process)
         stage.clients.killed(self.process)

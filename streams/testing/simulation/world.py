@@ -22,14 +22,14 @@ PATIENCE_S = 1800.0
 CHECK_S = 0.25
 FEEDING_S = 30.0
 ZOMBIES = ("freeze", "slow", "evict", "leap", "outage")
-"""Actions after which a worker may go on that another one has replaced. Under at least once it still writes, or what it
-had sent before an outage arrives after the changes of its successor."""
+"""Actions after which a worker may continue that another one has replaced. Under at least once it still writes, or what
+it had sent before an outage arrives after the changes of its successor."""
 SESSIONS_S = 30.0
 """Time after which the tasks of a process that was killed have another owner."""
 CALM_S = 5.0
 WINDOWED = ("windows", "sessions")
 TRANSACTIONS_S = 300.0
-"""Time after which no transaction of a process that was killed is open any more."""
+"""Time after which no transaction of a process that was killed is open."""
 OF_SEGMENTS = re.compile(r"\.(time-ordered-)?(window|session)-")
 """Matches the names of families whose rows begin with segments."""
 

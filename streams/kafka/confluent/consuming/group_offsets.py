@@ -90,7 +90,7 @@ def given_up() -> ClientUnusable:
 
 
 class GivenUpClient:
-    """Stands in for a consumer's client that is inside of a call which is not waited for any more.
+    """Stands in for a consumer's client that is inside of an abandoned call.
 
     The client takes one call at a time (confluent-kafka 2.16): any other would wait for that one too.
     """
@@ -116,7 +116,7 @@ class GroupOffsets:
         self.executor = TimedExecutor(f"{settings.get('client.id', 'consumer')}-executor")
         """The thread that calls the client where a call may not come back."""
         self.is_given_up = False
-        """Whether the last commit has not come back, and is not waited for any more."""
+        """Whether the last commit has not returned, and is abandoned."""
 
     def committed(self, client: Any, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that are committed, with their whole texts; partitions without one are left out.
@@ -179,7 +179,7 @@ class GroupOffsets:
             if found is not None and found.code() > 0 and self.direct.connection is None:
                 self._outage.answered()  # the error is the coordinator's; those of the client are negative
             raise
-        if self._outage.suspected and self.direct.connection is None:  # else it was not the client that was answered
+        if self._outage.suspected and self.direct.connection is None:  # otherwise another client got the response
             self._outage.answered()
 
     def _give_up(self) -> None:

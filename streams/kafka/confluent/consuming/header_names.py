@@ -1,7 +1,7 @@
 """Reads the headers of consumed messages, also those whose names are not UTF-8.
 
-The binding decodes names strictly. Where one is no UTF-8 it raises `SystemError`, and leaves behind a list with holes
-that ends the process when it is looked at. Java reads such a name with U+FFFD for what cannot be decoded and goes on.
+The binding decodes names strictly. If one is not UTF-8, it raises `SystemError`, and leaves behind a list with holes
+that ends the process when it is looked at. Java reads such a name with U+FFFD for what cannot be decoded and continues.
 So headers are decoded here, before anybody sees a message, while Python's handler ``strict`` replaces instead.
 """
 

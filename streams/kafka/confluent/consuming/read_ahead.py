@@ -100,7 +100,7 @@ class ReadAhead:
         self._limit_bytes()
 
     def take(self, most: int) -> list[Any]:
-        """Returns up to so many messages of partitions that are not paused, each partition's in order."""
+        """Returns up to this many messages of partitions that are not paused, each partition's in order."""
         taken: list[Any] = []
         for partition in [one for one in self._kept if one not in self._paused]:
             runs, freed = self._kept.pop(partition), 0.0

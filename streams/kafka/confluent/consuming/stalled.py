@@ -29,7 +29,7 @@ class StalledMember:
 
     A coordinator tells a member once what it gives and takes. If that answer is lost with a connection, or comes later
     than a heartbeat interval, brokers repeat it only to a member that says all about itself, which librdkafka (2.16)
-    does not do then: its heartbeats go on, the group waits for it, and partitions on their way have no owner until
+    does not do then: its heartbeats continue, the group waits for it, and partitions on their way have no owner until
     ``max.poll.interval.ms`` is over. Such a member is taken out of the group in its own name, so that its next
     heartbeat is refused and it joins again.
 
