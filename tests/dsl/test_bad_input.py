@@ -76,7 +76,7 @@ def refused(make: Callable[[], object], says: str, kind: type[Exception] = Topol
         (lambda: TimeWindows.of_size_with_no_grace(timedelta(days=-1)), "at least 1 ms, got -86400000 ms"),
         (lambda: TimeWindows.of_size_and_grace(10, -1), "the grace period must be at least 0 ms, got -1 ms"),
         (lambda: TEN.advance_by(0), "the advance of windows must be at least 1 ms, got 0 ms"),
-        (lambda: TEN.advance_by(11), "at most their size, 10 ms; got 11 ms"),
+        (lambda: TEN.advance_by(11), "at most their size, 10 ms, got 11 ms"),
         (lambda: SlidingWindows(difference_ms=-1), "the time difference of sliding windows must be at least 0 ms"),
         (lambda: SlidingWindows(difference_ms=1, grace_ms=-1), "the grace period must be at least 0 ms"),
         (lambda: SessionWindows(gap_ms=-1), "the inactivity gap of sessions must be at least 0 ms, got -1 ms"),
@@ -128,7 +128,7 @@ def test_a_point_in_time_has_a_time_zone() -> None:
         ),
         (
             lambda: grouped().windowed_by(UnlimitedWindows.of()).emit_strategy(EmitStrategy.on_window_close()),
-            "not for UnlimitedWindows",
+            "only, got UnlimitedWindows",
         ),
         (lambda: stream().join(stream(), first, windows=TEN), "come from different builders"),
         (

@@ -339,10 +339,13 @@ SUPPLIER = Stores.in_memory_window_store("mine", 10, 10, True)
     [
         (lambda a, b: a.join(b, told), "needs windows=JoinWindows.of_time_difference_with_no_grace"),
         (lambda a, b: a.join(b, told, windows=5), "needs windows=.* got 5"),
-        (lambda a, b: a.join("right", told, windows=OVER), "joined with a stream, a table or a global table, not"),
+        (lambda a, b: a.join("right", told, windows=OVER), "joined with a stream, a table or a global table only, got"),
         (lambda a, b: a.outer_join(b.to_table(), told, windows=OVER), "joined with a stream only, got KTable"),
         (lambda a, b: a.join(b, "told", windows=OVER), "takes a function as its joiner, got 'told'"),
-        (lambda a, b: a.join(b, told, windows=OVER, name="j"), "a join with a stream takes windows, joined; name"),
+        (
+            lambda a, b: a.join(b, told, windows=OVER, name="j"),
+            "a join with a stream has the options windows, joined; name",
+        ),
         (lambda a, b: a.join(b, told, windows=OVER, joined=5), "expected StreamJoined"),
         (lambda a, b: a.join(b, told, windows=OVER, joined="a b"), "contains a character"),
         (lambda a, b: a.join(StreamsBuilder().stream("x"), told, windows=OVER), "come from different builders"),

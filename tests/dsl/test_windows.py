@@ -325,13 +325,13 @@ def grouped() -> Any:
     [
         (lambda: TimeWindows.of_size_with_no_grace(0), "the size of windows must be at least 1 ms, got 0 ms"),
         (lambda: TimeWindows.of_size_and_grace(1, -1), "the grace period must be at least 0 ms, got -1 ms"),
-        (lambda: TimeWindows.of_size_with_no_grace(5).advance_by(6), "at most their size, 5 ms; got 6 ms"),
+        (lambda: TimeWindows.of_size_with_no_grace(5).advance_by(6), "at most their size, 5 ms, got 6 ms"),
         (lambda: TimeWindows.of_size_with_no_grace(5).advance_by(0), "the advance of windows must be at least 1 ms"),
         (lambda: SlidingWindows.of_time_difference_with_no_grace(-1), "time difference of sliding windows"),
         (lambda: SessionWindows.of_inactivity_gap_with_no_grace(-1), "inactivity gap of sessions"),
         (lambda: UnlimitedWindows.of().start_on(-1), "start of an unlimited window"),
         (lambda: grouped().windowed_by(10), "windowed_by needs TimeWindows, .* got 10"),
-        (lambda: grouped().windowed_by(Odd()).emit_strategy(FINAL), "not for Odd"),
+        (lambda: grouped().windowed_by(Odd()).emit_strategy(FINAL), "only, got Odd"),
         (lambda: grouped().windowed_by(UnlimitedWindows.of()).emit_strategy("late"), "emit_strategy needs .* 'late'"),
         (
             lambda: (

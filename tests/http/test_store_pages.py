@@ -192,7 +192,7 @@ def test_a_cursor_goes_on_with_its_own_request_only(port: int) -> None:
     )
     forged = After(0, b"abc", After.decode(cursor).of).encode()
     answer = ask(port, f"/stores/minutes/windows?from=0&cursor={forged}")
-    assert (answer.status, answer.json["error"][:51]) == (400, "the cursor is not from a response of this store: su")
+    assert (answer.status, answer.json["error"][:51]) == (400, "the cursor is not from a response of this store: th")
 
 
 def test_sessions_are_read_by_key_and_by_time(port: int) -> None:

@@ -100,7 +100,7 @@ def stream() -> Any:
         (lambda: stream().split().default_branch("rest"), "expected Branched(...), got 'rest'"),
         (lambda: stream().process(Passing()), "processor 'KSTREAM-PROCESSOR-0000000001' needs a supplier: a class or"),
         (lambda: stream().process_values(Passing(), name="mine"), "processor 'mine' needs a supplier: a class or"),
-        (lambda: stream().process(Passing, KEPT), "is connected to stores by their names, got StoreBuilder"),
+        (lambda: stream().process(Passing, KEPT), "must be connected to stores by their names, got StoreBuilder"),
         (
             lambda: StreamsBuilder().add_global_store(KEPT, "in", None, Passing()),  # type: ignore[arg-type]
             "processor 'KTABLE-SOURCE-0000000001' needs a supplier: a class or",

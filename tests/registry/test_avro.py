@@ -245,10 +245,10 @@ def test_references_are_fetched_for_writing_and_reading(registry: SchemaRegistry
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({"sku": "tea", "count": 1.5}, "field count must be int, got 1.5"),
-        ({"sku": "tea", "count": 1 << 31}, "field count must be int, got 2147483648"),
-        ({"sku": "tea", "count": True}, "field count must be int, got True"),
-        ({"sku": None, "count": 1}, "field sku must be string, got None"),
+        ({"sku": "tea", "count": 1.5}, "field count must be int. got 1.5"),
+        ({"sku": "tea", "count": 1 << 31}, "field count must be int. got 2147483648"),
+        ({"sku": "tea", "count": True}, "field count must be int. got True"),
+        ({"sku": None, "count": 1}, "field sku must be string. got None"),
         ({"sku": "tea"}, "field count is missing"),
         ({"sku": "tea", "count": 1, "colour": "red"}, "field colour is not in the schema of Item"),
         ("tea", "the value must be record Item"),

@@ -174,7 +174,7 @@ def nested(levels: int) -> Any:
         (record("Self", ("me", record("Other", ("me", "Self")))), "the record Self contains itself endlessly"),
         (record("Wide", *[(f"n{number}", "null") for number in range(100)]), "too many values for its bytes"),
         (json.loads('{"type":"array","items":' * 300 + '"int"' + "}" * 300), "nested deeper than 200 types"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 10**9}, "at most 1000 are read"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 10**9}, "but 1000 are the limit"),
         ({"type": "fixed", "name": "Id", "size": -1}, "the size of Id is not a whole number"),
         ({"type": "fixed", "name": "Id", "size": True}, "the size of Id is not a whole number"),
         (["long", {"type": "long", "logicalType": "timestamp-millis"}], "two branches of one type"),

@@ -281,10 +281,10 @@ def test_a_forked_child_has_a_client_of_its_own() -> None:
         ({"url": "http://ann:rosebud@x"}, "must not contain a login"),
         ({"url": "mock://x", "auto_register": True}, "does not have setting 'auto.register'; did you mean"),
         ({"url": "mock://x", "subject_name_strategy": "mine"}, "must be topic, record, topic_record or associated"),
-        ({"url": "mock://x", "timeout_ms": -1}, "is a whole number"),
-        ({"url": "mock://x", "schema_ids": "footer"}, "is prefix or header"),
+        ({"url": "mock://x", "timeout_ms": -1}, "must be a whole number"),
+        ({"url": "mock://x", "schema_ids": "footer"}, "must be prefix or header"),
         ({"url": "mock://x", "ssl.truststore.location": "a.jks"}, "as PEM files"),
-        ({"url": "mock://x", "basic.auth.credentials.source": "SASL_INHERIT"}, "is URL or USER_INFO"),
+        ({"url": "mock://x", "basic.auth.credentials.source": "SASL_INHERIT"}, "must be URL or USER_INFO"),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, Any], why: str) -> None:

@@ -215,7 +215,7 @@ def test_what_cannot_be_put_is_refused(setup: Setup, opened: Opened) -> None:
     refused(kit, kind, lambda face: kind.put(face, 5, "v", 90), "string serde cannot write the key")
     refused(kit, kind, lambda face: kind.put(face, "a", 5, 90), "string serde cannot write the value")
     for call in kind.bad_times.values():
-        refused(kit, kind, call, "negative|before it starts|integer of milliseconds")
+        refused(kit, kind, call, "negative|from 0 to|before it starts|integer of milliseconds")
 
 
 @every(SETUPS)

@@ -147,7 +147,7 @@ def test_no_file_is_reached_through_a_symbolic_link(root: Path, elsewhere: Path,
         found.try_lock_task(TASK)
         found.claim_slot()
 
-    with pytest.raises(StateDirectoryError, match=r"is a symbolic link, .*: remove it, and set state\.dir to where"):
+    with pytest.raises(StateDirectoryError, match=r"is a symbolic link, .*: remove it, and set state\.dir to the real"):
         use()
     assert untouched(elsewhere)
 

@@ -113,5 +113,5 @@ def test_rows_that_stay_come_once_while_others_are_put_and_deleted(
 
 def test_a_place_of_another_kind_is_refused(filled: tuple[StoreKit, Setup]) -> None:
     kit, _ = filled
-    with pytest.raises(ValueError, match="has at least"):
+    with pytest.raises(ValueError, match="have at least"):
         kit.facade.rows_after(b"abc", 0, LAST)
