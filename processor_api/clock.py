@@ -63,6 +63,6 @@ class ManualClock:
         :raises ValueError: if ``ms`` is negative.
         """
         if ms < 0:
-            raise ValueError(f"time does not go back: cannot advance by {ms} ms")
+            raise ValueError(f"the clock cannot go back: cannot advance by {ms} ms")
         with self._lock:
             self._now_ms += ms

@@ -87,7 +87,7 @@ class StreamsError(Exception):
         """Fills in fields of the place that are not known yet; returns the error itself."""
         for name, value in place.items():
             if name not in (*PLACE_FIELDS, *_ORIGIN_FIELDS):
-                raise TypeError(f"{type(self).__name__} has no field {name!r}")
+                raise TypeError(f"{type(self).__name__} does not have field {name!r}")
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
         return self

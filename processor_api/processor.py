@@ -225,8 +225,8 @@ def check_supplier(name: str, supplier: Any) -> None:
     """
     if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
         raise TopologyError(
-            f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
-            f" not {repr_of(supplier)}",
+            f"processor {name!r} needs a supplier, a class or function that makes a new processor at each call, got"
+            f" {repr_of(supplier)}",
             node=name,
         )
     check_function(supplier, "supplier", f"processor {name!r}", (), returns=True, node=name)

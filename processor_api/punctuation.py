@@ -73,12 +73,16 @@ def check_schedule(what: str, interval_ms: int, kind: Any, start: Any) -> int | 
     if interval_ms < 1:
         raise ValueError(f"{what} interval must be at least 1 ms, got {interval_ms}")
     if not isinstance(kind, PunctuationType):
-        raise TypeError(f"{what} kind is a PunctuationType, such as PunctuationType.STREAM_TIME, got {repr_of(kind)}")
+        raise TypeError(
+            f"{what} kind must be a PunctuationType, such as PunctuationType.STREAM_TIME, got {repr_of(kind)}"
+        )
     if start is None:
         return None
     start_ms = whole_ms(start)
     if start_ms is None:
-        raise TypeError(f"{what} start time is a whole number of ms or a datetime with a zone, got {repr_of(start)}")
+        raise TypeError(
+            f"{what} start time must be a whole number of ms or a datetime with a zone, got {repr_of(start)}"
+        )
     if start_ms < 0:
         raise ValueError(f"{what} start time must not be negative, got {repr_of(start)}")
     return start_ms

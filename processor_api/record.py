@@ -74,13 +74,13 @@ def record_time(given: Any) -> int:
     found = whole_ms(given)
     if found is None:
         raise TypeError(
-            "a record's timestamp is a whole number of milliseconds since 1970, or a datetime with a zone, got"
-            f" {repr_of(given)}, which is of type {type(given).__name__}"
+            "a record's timestamp must be a whole number of milliseconds since 1970, or a datetime with a zone, got"
+            f" {repr_of(given)} of type {type(given).__name__}"
         )
     if found < 0:
         raise ValueError(f"a record's timestamp must not be negative, got {found}")
     if found > LAST_MS:
-        raise ValueError(f"a record's timestamp has at most 64 bits, got {found}")
+        raise ValueError(f"a record's timestamp must have at most 64 bits, got {found}")
     return found
 
 
@@ -275,7 +275,7 @@ class DropReason(enum.Enum):
         "its time is too far ahead of the clock (timestamp.after.max.ms)",
         "see whether the times of the producer are in milliseconds, and its clock",
     )
-    FAILED = ("failed, and the handler goes on", "see the warnings of the log for the errors")
+    FAILED = ("failed, and the handler resumes", "see the warnings of the log for the errors")
     UNWRITABLE = ("it cannot be written", "see the warnings of the log for the errors")
     REFUSED = ("the broker refused it", "see the warnings of the log for the errors")
     NO_PARTITION = ("the partitioner chose no partition", "nothing, if the partitioner leaves records out on purpose")

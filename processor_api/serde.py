@@ -182,7 +182,7 @@ class Serde(Generic[T]):
     ) -> None:
         given: tuple[object, ...] = (serialize, deserialize)
         if not all(map(callable, given)):
-            raise TypeError("a serde takes two functions: value to bytes, and bytes to value")
+            raise TypeError("a serde needs two functions: value to bytes, and bytes to value")
         self.serialize = serialize
         self.deserialize = deserialize
         self.name = name
@@ -262,7 +262,7 @@ class Serde(Generic[T]):
         """
         typed: object = text
         if not isinstance(typed, str):
-            raise TypeError(f"a key or value that was typed is a str, got {repr_of(typed)}")
+            raise TypeError(f"a typed key or value must be a str, got {repr_of(typed)}")
         if self.knows_json:
             given = parsed_json(text)
             return None if given is None else self.from_json(given)
@@ -380,7 +380,7 @@ class HeadersSerde(Serde[T]):
         super().__init__(self._write_alone, self._read_alone, name=name)
         given: tuple[object, ...] = (write, read)
         if not all(map(callable, given)):
-            raise TypeError("a serde takes two functions: value and headers to bytes, and bytes and headers to value")
+            raise TypeError("a serde needs two functions: value and headers to bytes, and bytes and headers to value")
         self._write = write
         self._read = read
 

@@ -71,7 +71,7 @@ def use_partition_time_on_invalid_timestamp(record: ConsumedRecord, partition_ti
         return record.timestamp
     if partition_time < 0:
         raise UserCodeError(
-            "the record has no valid timestamp and its partition has no time yet to use in its place",
+            "the record has no valid timestamp and its partition does not have a time yet to use instead",
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,

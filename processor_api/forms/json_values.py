@@ -155,7 +155,7 @@ def json_of(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
     if isinstance(value, Decimal):
         return exact_number(value)
     if isinstance(value, (bytes, bytearray)):
-        raise ValueError("JSON has no bytes: write them as text, such as by base64(column)")
+        raise ValueError("JSON does not have bytes: write them as text, for example by base64(column)")
     return value
 
 
@@ -167,7 +167,7 @@ def _name(key: Any) -> str:
         return key.isoformat()
     if isinstance(key, (str, int, float, Decimal)):
         return str(key)
-    raise ValueError(f"JSON has no objects with keys such as {repr_of(key)}: cast the keys of the map to string")
+    raise ValueError(f"keys of JSON objects must be strings, got {repr_of(key)}: cast the keys of the map to string")
 
 
 def exact_number(value: Decimal) -> int | float:
@@ -180,7 +180,7 @@ def exact_number(value: Decimal) -> int | float:
     found = float(value)
     if not math.isfinite(found) or Decimal(repr(found)) != value:
         raise ValueError(
-            f"the decimal {value} has more digits than readers of JSON numbers keep: cast the column to string, or to"
-            " double if that is exact enough"
+            f"the decimal {value} has more digits than JSON numbers preserve: cast the column to string, or to double"
+            " if that is exact enough"
         )
     return found

@@ -33,11 +33,11 @@ def duration_ms(text: str) -> int:
         parts = _PART.findall(text)
         if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text:
             raise ValueError(
-                f"{_quoted(text)} is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"
+                f"{_quoted(text)} is not a duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"
             )
         total = sum(int(number) * _UNITS[unit] for number, unit in parts)
     if total > MOST_MS:
-        raise ValueError(f"{_quoted(text)} is too long: a duration has 64 bits of milliseconds")
+        raise ValueError(f"{_quoted(text)} is too long: a duration must fit into 64 bits of milliseconds")
     return total
 
 
@@ -71,7 +71,7 @@ def time_ms(given: Any) -> int:
             if since >= timedelta():
                 return since // _MS
     raise ValueError(
-        f"{_quoted(given)} is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z"
+        f"{_quoted(given)} is not a time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z"
     )
 
 

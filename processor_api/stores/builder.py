@@ -104,8 +104,8 @@ class StoreBuilder(Generic[K, V]):
         """
         if not self.supplier.can_be_cached:
             raise TopologyError(
-                f"store {self.name!r} is a {self.kind} store, which is never cached, since each of its changes counts:"
-                " leave out with_caching_enabled",
+                f"store {self.name!r} is a {self.kind} store, which is never cached because each of its changes"
+                " counts: remove with_caching_enabled",
                 store=self.name,
             )
         return replace(self, caching=True)
@@ -136,8 +136,8 @@ class StoreBuilder(Generic[K, V]):
         """
         if not self.supplier.can_expire:
             raise TopologyError(
-                f"store {self.name!r} is a {self.kind} store, which can have no time to live: only key-value"
-                " stores can (plain, timestamped and with headers); leave out with_time_to_live",
+                f"store {self.name!r} is a {self.kind} store, which cannot have a time to live: only key-value stores"
+                " can (plain, timestamped and with headers); remove with_time_to_live",
                 store=self.name,
             )
         try:
@@ -181,7 +181,7 @@ def join_buffer_builder(
     """
     grace_ms = to_ms(grace, f"store {name!r}: grace")
     if grace_ms < 0:
-        raise TopologyError(f"store {name!r}: grace cannot be negative, got {grace_ms} ms", store=name)
+        raise TopologyError(f"store {name!r}: grace must not be negative, got {grace_ms} ms", store=name)
     supplier = StoreSupplier(
         name=name, kind="join-buffer", engine=engine, parameters={"grace_ms": grace_ms}, can_be_cached=False
     )

@@ -166,8 +166,8 @@ class Stores:
         check_flags(with_headers=with_headers, with_timestamps=with_timestamps)
         if with_timestamps and with_headers:
             raise TopologyError(
-                f"session store {repr_of(name)} can have timestamps or headers beside its aggregates, not both: leave"
-                " out with_timestamps or with_headers",
+                f"session store {repr_of(name)} can have timestamps or headers with its aggregates, not both: remove"
+                " with_timestamps or with_headers",
                 store=name,
             )
         values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
@@ -233,7 +233,7 @@ class Stores:
         """
         if type(max_entries) is not int or max_entries < 1:
             raise TopologyError(
-                f"max_entries of an LRU map is a positive number, not {repr_of(max_entries)}", store=name
+                f"max_entries of an LRU map must be a positive number, got {repr_of(max_entries)}", store=name
             )
         return StoreSupplier(
             name=name,
@@ -704,11 +704,11 @@ def _versioned(name: str, engine: str, history_retention: Duration, segment_inte
     what = f"store {repr_of(name)}:"
     retention = to_ms(history_retention, f"{what} history_retention")
     if retention < 0:
-        raise TopologyError(f"history_retention is {retention} ms; it cannot be negative", store=name)
+        raise TopologyError(f"history_retention must not be negative, got {retention} ms", store=name)
     given = None if segment_interval is None else to_ms(segment_interval, f"{what} segment_interval")
     segment = _segment_interval(retention) if given is None else given
     if segment < 1:
-        raise TopologyError(f"segment_interval is {segment} ms; it must be positive", store=name)
+        raise TopologyError(f"segment_interval must be positive, got {segment} ms", store=name)
     parameters = {"history_retention_ms": retention, "segment_interval_ms": segment}
     return StoreSupplier(
         name=name, kind="versioned-key-value", engine=engine, parameters=parameters, can_be_cached=False
@@ -744,7 +744,7 @@ def _window_supplier(
     if parameters["retention_ms"] < size_ms:
         raise TopologyError(
             f"store {repr_of(name)}: the retention ({parameters['retention_ms']} ms) is smaller than the window"
-            f" ({size_ms} ms), so that rows would be gone before their windows end",
+            f" ({size_ms} ms), so rows would expire before their windows end",
             store=name,
         )
     return StoreSupplier(
@@ -783,7 +783,7 @@ def _retention(retention: Duration, segment_interval: Duration | None, name: str
 def _not_negative(duration: Duration, what: str, name: str) -> int:
     given = to_ms(duration, f"store {repr_of(name)}: {what}")
     if given < 0:
-        raise TopologyError(f"store {repr_of(name)}: {what} cannot be negative, got {given} ms", store=name)
+        raise TopologyError(f"store {repr_of(name)}: {what} must not be negative, got {given} ms", store=name)
     return given
 
 

@@ -74,13 +74,13 @@ def _set_times(query: object, *names: str) -> None:
             found = whole_ms(time)
             if found is None:
                 kinds = "times in whole ms, or as datetimes with a zone"
-                raise ValueError(f"a {type(query).__name__} takes {kinds}, got {repr_of(time)}")
+                raise ValueError(f"a {type(query).__name__} needs {kinds}, got {repr_of(time)}")
             object.__setattr__(query, name, found)  # it is frozen
 
 
 def _check_order(order: Any, query: object) -> None:
     if not isinstance(order, ResultOrder):
-        raise ValueError(f"the order of a {type(query).__name__} is a ResultOrder, got {repr_of(order)}")
+        raise ValueError(f"the order of a {type(query).__name__} must be a ResultOrder, got {repr_of(order)}")
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class _OfWindowsOfKey(Generic[K]):
         _needs(self.key, self)
         for time in (self.time_from, self.time_to):
             if time is None:
-                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got None")
+                raise ValueError(f"a {type(self).__name__} needs starts of windows in whole ms, got None")
         _set_times(self, "time_from", "time_to")
 
 
@@ -241,8 +241,8 @@ class _OfWindows(Generic[K]):
         by_time = self.time_from is not None and self.time_to is not None
         if (self.key is None) != by_time or (self.key is not None and not self.time_from is self.time_to is None):
             raise ValueError(
-                f"a {type(self).__name__} is about the sessions of a key (with_key), or about windows by their start"
-                f" (with_window_start_range); got key {repr_of(self.key)}, times {repr_of(self.time_from)} and"
+                f"a {type(self).__name__} needs the key of sessions (with_key), or a range of window starts"
+                f" (with_window_start_range), got key {repr_of(self.key)}, times {repr_of(self.time_from)} and"
                 f" {repr_of(self.time_to)}"
             )
         _set_times(self, "time_from", "time_to")

@@ -73,12 +73,12 @@ class StoreSupplier:
         given: object = engine
         if not isinstance(given, str) or not given:
             raise TopologyError(
-                f"store {self.name!r} needs the name of an engine, not {repr_of(given)}", store=self.name
+                f"store {self.name!r} needs the name of an engine, got {repr_of(given)}", store=self.name
             )
         if not self.can_move and engine != self.engine:
             where = "in memory" if self.engine == MEMORY else f"on the engine {self.engine!r}"
             raise TopologyError(
-                f"store {self.name!r} is of the kind {self.kind!r}, which is always {where}", store=self.name
+                f"store {self.name!r} has the kind {self.kind!r}, which is always {where}", store=self.name
             )
         return replace(self, engine=engine)
 
@@ -96,8 +96,8 @@ class CustomStoreSupplier(StoreSupplier):
         super().__post_init__()
         if not _LEGAL_NAME.fullmatch(self.name):
             raise TopologyError(
-                f"the name of a custom store names a directory and a topic: letters, digits, '.', '_' and '-' only, not"
-                f" {self.name!r}",
+                "the name of a custom store is also that of a directory and a topic, so it must consist of letters,"
+                f" digits, '.', '_' and '-', got {self.name!r}",
                 store=self.name,
             )
 
@@ -106,7 +106,7 @@ class CustomStoreSupplier(StoreSupplier):
 
         :raises TopologyError: always.
         """
-        raise TopologyError(f"store {self.name!r} is a custom store, which has no engine", store=self.name)
+        raise TopologyError(f"store {self.name!r} is a custom store, which does not have an engine", store=self.name)
 
 
 _ABSENT = object()
@@ -137,7 +137,7 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     missing = [call for call in (*_LIFECYCLE, *calls) if lacks(store, call)]
     if missing:
         raise TopologyError(
-            f"the supplier of store {name!r} made {repr_of(store)}, which is no custom store: it lacks"
+            f"the supplier of store {name!r} made {repr_of(store)}, which is not a custom store: it lacks"
             f" {', '.join(missing)}. Inherit from CustomStateStore",
             store=name,
         )
@@ -161,7 +161,7 @@ def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplie
 
 def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     if not callable(factory):
-        raise TopologyError(f"store {name!r} needs a supplier that makes it, not {repr_of(factory)}", store=name)
+        raise TopologyError(f"store {name!r} needs a supplier that makes it, got {repr_of(factory)}", store=name)
     first, second = make_custom(name, factory, *calls), make_custom(name, factory, *calls)
     if first is second:
         raise TopologyError(
@@ -188,7 +188,7 @@ def as_supplier(given: Any) -> StoreSupplier:
     if retention is not None:
         if type(retention) is not int or retention < 0:
             raise TopologyError(
-                f"history_retention_ms is a number of ms, not negative, not {repr_of(retention)}", store=name
+                f"history_retention_ms must be a non-negative number of ms, got {repr_of(retention)}", store=name
             )
         made = CustomStoreSupplier(
             name=name,

@@ -35,9 +35,9 @@ class TimeToLive:
 
     def __post_init__(self) -> None:
         if to_ms(self.duration, "a time to live") < 1:
-            raise TopologyError(f"a time to live is at least 1 ms, not {repr_of(self.duration)}")
+            raise TopologyError(f"a time to live must be at least 1 ms, got {repr_of(self.duration)}")
         if type(self.by) is not str or self.by not in (RECORD_TIME, ACCESS):
-            raise TopologyError(f"a time to live counts by {RECORD_TIME!r} or {ACCESS!r}, not by {repr_of(self.by)}")
+            raise TopologyError(f"a time to live must count by {RECORD_TIME!r} or {ACCESS!r}, got {repr_of(self.by)}")
 
     @property
     def ms(self) -> int:

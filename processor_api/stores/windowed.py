@@ -65,11 +65,9 @@ window_of: Callable[[tuple[int, int]], Window] = partial(tuple.__new__, Window)
 def _bounds(start: object, end: object) -> tuple[int, int]:
     begins, ends = whole_ms(start), whole_ms(end)
     if begins is None or ends is None:
-        raise TypeError(f"a window has a start and an end in whole ms, got {repr_of(start)} and {repr_of(end)}")
+        raise TypeError(f"a window needs a start and an end in whole ms, got {repr_of(start)} and {repr_of(end)}")
     if not 0 <= begins <= ends:
-        raise ValueError(
-            f"a window does not start before 0, and does not end before its start, got {begins} to {ends} ms"
-        )
+        raise ValueError(f"a window must not start before 0 or end before its start, got {begins} to {ends} ms")
     return begins, ends
 
 

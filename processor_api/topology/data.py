@@ -25,7 +25,7 @@ def known_name(given: object, what: str) -> str:
     :raises TopologyError: if it is not a plain text.
     """
     if type(given) is not str:
-        raise TopologyError(f"a {what} is found by its name, which is text; got {repr_of(given)}")
+        raise TopologyError(f"a {what} must be given by its name, a string, got {repr_of(given)}")
     return given
 
 

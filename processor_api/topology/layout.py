@@ -166,8 +166,8 @@ def _repartitions(before: TopologyLayout, after: TopologyLayout) -> Iterator[Dif
     was, now = (_merged(layout, "repartitions") for layout in (before, after))
     for topic in sorted(was.keys() - now.keys()):
         yield Difference(
-            f"repartition topic {topic} is gone: records that were not read from it stop the start of a worker. Give"
-            " the repartition or its store the former name, or stop the old version when it has read them",
+            f"repartition topic {topic} is gone: a worker does not start while records of it are unread. Give the"
+            " repartition or its store the former name, or stop the old version when it has read them",
             side_by_side=False,
             loses=True,
         )
@@ -215,7 +215,7 @@ def _inside(number: str, old: TopologyLayout, new: TopologyLayout) -> Iterator[D
     """Yields what may differ between versions that run side by side, and the times of operators."""
     for time in sorted(set(old["times"]) - set(new["times"])):
         yield Difference(
-            f"subtopology {number}: the stream time of {time} is not kept any more", side_by_side=False, loses=True
+            f"subtopology {number}: the stream time of {time} is no longer kept", side_by_side=False, loses=True
         )
     for time in sorted(set(new["times"]) - set(old["times"])):
         yield Difference(f"subtopology {number}: a stream time of {time} is kept", side_by_side=False)
@@ -224,7 +224,7 @@ def _inside(number: str, old: TopologyLayout, new: TopologyLayout) -> Iterator[D
         for name in sorted((more - less).elements()):
             yield Difference(f"subtopology {number} {verb} {name}, which is new", side_by_side=True)
         for name in sorted((less - more).elements()):
-            yield Difference(f"subtopology {number} {verb} {name} no more", side_by_side=True)
+            yield Difference(f"subtopology {number} no longer {verb} {name}", side_by_side=True)
 
 
 def _global(old: TopologyLayout, new: TopologyLayout) -> Iterator[Difference]:

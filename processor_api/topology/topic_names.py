@@ -20,9 +20,9 @@ def illegal_in_name(name: str) -> str | None:
     if not name:
         return "is empty"
     if name in (".", ".."):
-        return "cannot be, since no topic can be called so"
+        return "is not allowed for a topic"
     if len(name) > LONGEST_NAME:
-        return f"has {len(name)} characters; the most is {LONGEST_NAME}"
+        return f"has {len(name)} characters; {LONGEST_NAME} are the limit"
     if not _LEGAL.fullmatch(name):
         return "contains a character other than ASCII letters, digits, '.', '_' and '-'"
     return None
@@ -50,7 +50,7 @@ def declared_topics(topic: Any, topics: Collection[str], what: str, **place: Any
     """
     if isinstance(topics, str):
         raise TopologyError(
-            f"topics of {what} are several names, such as [{repr_of(topics)}], got {repr_of(topics)}", **place
+            f"topics of {what} must be a list of names, such as [{repr_of(topics)}], got {repr_of(topics)}", **place
         )
     given = items_of(topics, f"topics of {what}")
     if given and isinstance(topic, str):

@@ -170,7 +170,7 @@ class Topology(TopologyData):
         fixed = topic if isinstance(topic, str) else None
         if fixed is None and not callable(topic):
             raise TopologyError(
-                f"a sink writes to a topic's name or to what a function names, got {repr_of(topic)}", node=name
+                f"the topic of a sink must be a name, or a function that returns one, got {repr_of(topic)}", node=name
             )
         if fixed is not None:
             check_topic_name(fixed, f"sink {name!r}", node=name)
@@ -213,7 +213,7 @@ class Topology(TopologyData):
         why = illegal_in_name(checked.name) if checked.logging else None
         if why is not None:
             raise TopologyError(
-                f"store {checked.name!r} has a changelog topic that is named after it, and the name {why}: choose"
+                f"store {checked.name!r} has a changelog topic that is named after it, but the name {why}: choose"
                 " another name, or turn its logging off",
                 store=checked.name,
             )
@@ -351,21 +351,23 @@ class Topology(TopologyData):
         """
         if not isinstance(self._nodes.get(known_name(processor, "processor")), ProcessorNode):
             raise TopologyError(
-                f"there is no processor named {repr_of(processor)} to connect a store to", node=processor
+                f"processor {repr_of(processor)} does not exist, so a store cannot be connected to it", node=processor
             )
         if processor in self.global_nodes:
             raise TopologyError(
-                f"processor {processor!r} fills a global store and runs outside of tasks: it can have no other store",
+                f"processor {processor!r} fills a global store and runs outside of tasks, so it cannot have another"
+                " store",
                 node=processor,
             )
         if not stores:
-            raise TopologyError(f"name the stores that are connected to processor {processor!r}", node=processor)
+            raise TopologyError(f"give the names of the stores to connect to processor {processor!r}", node=processor)
         connected = self._connections.setdefault(processor, [])
         self.derived.clear()
         for store in stores:
             if type(store) is not str:
                 raise TopologyError(
-                    f"name the stores that are connected to {processor!r}, got {repr_of(store)}", node=processor
+                    f"the stores to connect to {processor!r} must be given by name, got {repr_of(store)}",
+                    node=processor,
                 )
             if store in self._global_stores:
                 raise TopologyError(
@@ -397,7 +399,7 @@ class Topology(TopologyData):
         """
         given: object = topic
         if not isinstance(given, RepartitionTopic) or type(given.name) is not str:
-            raise TopologyError(f"a repartition topic is a RepartitionTopic with a name, got {repr_of(given)}")
+            raise TopologyError(f"a repartition topic must be a RepartitionTopic with a name, got {repr_of(given)}")
         known = self._repartition_topics.get(topic.name)
         if known is not None and known != topic:
             raise TopologyError(f"repartition topic {topic.name!r} is declared twice, differently", topic=topic.name)
@@ -546,7 +548,7 @@ class Topology(TopologyData):
             raise TopologyError(f"a node needs a name, got {repr_of(name)}")
         if name in self._nodes:
             raise TopologyError(
-                f"a node named {name!r} is already added{at(self.line_of(name))}; names are unique in a topology",
+                f"a node named {name!r} is already added{at(self.line_of(name))}: names must be unique in a topology",
                 node=name,
             )
 
@@ -556,7 +558,7 @@ class Topology(TopologyData):
         for parent in parents:
             if type(parent) is not str:
                 raise TopologyError(
-                    f"the parents of node {name!r} are names of nodes, got {repr_of(parent)}", node=name
+                    f"the parents of node {name!r} must be names of nodes, got {repr_of(parent)}", node=name
                 )
             if parent == name:
                 raise TopologyError(f"node {name!r} cannot be its own parent", node=name)
@@ -567,7 +569,7 @@ class Topology(TopologyData):
                 raise TopologyError(f"sink {parent!r} cannot be the parent of node {name!r}", node=name)
             if parent in self.global_nodes:
                 raise TopologyError(
-                    f"node {parent!r} fills a global store and runs outside of tasks: it cannot be the parent of"
+                    f"node {parent!r} fills a global store and runs outside of tasks, so it cannot be the parent of"
                     f" {name!r}",
                     node=name,
                 )
@@ -608,16 +610,16 @@ class Topology(TopologyData):
     def _check_new_store(self, name: str) -> None:
         if name in self._stores or name in self._global_stores:
             raise TopologyError(
-                f"a store named {name!r} is already added{at(self.line_of_store(name))}; store names are unique in a"
-                " topology",
+                f"a store named {name!r} is already added{at(self.line_of_store(name))}: store names must be unique in"
+                " a topology",
                 store=name,
             )
 
     def _check_lasting(self, builder: StoreBuilder[Any, Any]) -> None:
         if builder.time_to_live is not None:
             raise TopologyError(
-                f"store {builder.name!r} cannot have a time to live: the topic that fills it is its changelog, from"
-                " which nothing can be deleted here; give the topic a retention",
+                f"store {builder.name!r} cannot have a time to live: its topic is its changelog, from which this"
+                " library cannot delete records; give the topic a retention",
                 store=builder.name,
             )
 
@@ -625,7 +627,9 @@ class Topology(TopologyData):
         self._check_new_name(source)
         self._check_new_name(processor)
         if source == processor:
-            raise TopologyError(f"the source and the processor of a global store need two names, not {source!r} twice")
+            raise TopologyError(
+                f"the source and the processor of a global store need different names, got {source!r} twice"
+            )
         self._check_new_store(builder.name)
         self._check_global_kind(builder)
         self._check_lasting(builder)
@@ -643,8 +647,8 @@ class Topology(TopologyData):
         others = [other.name for other in connected_stores(supplier, processor) if other.name != builder.name]
         if others:
             raise TopologyError(
-                f"the supplier of {processor!r} has its own store {others[0]!r}: the processor of a global store can"
-                " have no other",
+                f"the supplier of {processor!r} has its own store {others[0]!r}, but the processor of a global store"
+                " cannot have another store",
                 node=processor,
                 store=others[0],
             )
@@ -652,8 +656,8 @@ class Topology(TopologyData):
     def _check_global_kind(self, builder: StoreBuilder[Any, Any]) -> None:
         if isinstance(builder.supplier, CustomStoreSupplier):
             raise TopologyError(
-                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
-                " Stores an engine of your own (StoreSupplier.on_engine)",
+                f"global store {builder.name!r} cannot be a custom store, because only one task can use it; use a"
+                " store of Stores on your own engine (StoreSupplier.on_engine)",
                 store=builder.name,
             )
         if "max_entries" in builder.supplier.parameters:
@@ -692,7 +696,7 @@ class Topology(TopologyData):
         if first is second:
             raise TopologyError(
                 f"the supplier of processor {name!r} returned the same object twice; it must make a new one at each"
-                " call, since every task has its own",
+                " call because every task has its own",
                 node=name,
             )
         if not isinstance(first, (Processor, FixedKeyProcessor)):

@@ -52,7 +52,7 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
     for name, (fits, wanted) in _WANTED.items():
         value = getattr(owner, name, None)
         if value is not None and not fits(value):
-            raise TopologyError(f"{what} takes {wanted}, as its {name}, got {repr_of(value)}", **place)
+            raise TopologyError(f"{what} needs {wanted} as its {name}, got {repr_of(value)}", **place)
     for name, arguments in _FUNCTIONS.items():
         value = getattr(owner, name, None)
         if value is not None:

@@ -174,7 +174,7 @@ def _hint(given: Any) -> str:
         near = difflib.get_close_matches(given.lower(), [*_NAMED, *PROVIDED_NAMES], n=1)
         return f'; did you mean "{near[0]}"?' if near else ""
     if inspect.isfunction(given) or inspect.isbuiltin(given):
-        return "; a function that makes serdes has to be called"
+        return "; call the function that makes serdes"
     if provided_serde(type(given)) is not None:
         return f"; give the class {type(given).__name__}, not an object of it"
     return ""

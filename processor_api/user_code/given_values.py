@@ -40,7 +40,7 @@ def with_prefix(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """
     given: object = prefix
     if not isinstance(given, str):
-        raise TypeError(f"prefix is the start of names of settings, got {repr_of(given)}")
+        raise TypeError(f"prefix must be the start of names of settings, got {repr_of(given)}")
     return {name[len(prefix) :]: value for name, value in settings.items() if name.startswith(prefix)}
 
 
@@ -54,7 +54,7 @@ def items_of(given: Iterable[Any], name: str) -> list[Any]:
         return list(given)
     except Exception as error:
         raise TypeError(
-            f"{name} is a collection, got {repr_of(given)}, which cannot be read: {kind_and_text(error)}"
+            f"{name} must be a collection, got {repr_of(given)}, which cannot be read: {kind_and_text(error)}"
         ) from error
 
 
@@ -72,7 +72,7 @@ def texts_by_name(given: Mapping[str, str] | None, name: str) -> dict[str, str]:
         found = None
     if found is None or not all(isinstance(one, str) for pair in found.items() for one in pair):
         raise TopologyError(
-            f"{name} is a dict of strings, such as {{'segment.bytes': '1048576'}}, got {repr_of(given)}"
+            f"{name} must be a dict of strings, such as {{'segment.bytes': '1048576'}}, got {repr_of(given)}"
         )
     return found
 
@@ -84,4 +84,4 @@ def check_flags(**flags: Any) -> None:
     """
     for name, given in flags.items():
         if not isinstance(given, bool):
-            raise TopologyError(f"{name} is True or False, got {repr_of(given)}")
+            raise TopologyError(f"{name} must be True or False, got {repr_of(given)}")

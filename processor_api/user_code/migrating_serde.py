@@ -57,7 +57,7 @@ class MigratingSerde(WrappingSerde[T]):
         try:
             found = self._migrate(self.plain(data))
             if found is None:
-                raise ValueError("migrate returned None, which is no value: return one that means the same as before")
+                raise ValueError("migrate must not return None: return a value with the same meaning as before")
             value: T = self.of_plain(found)
         except Exception as failure:
             raise ValueError(

@@ -25,9 +25,9 @@ class AutoOffsetReset:
 
     def __post_init__(self) -> None:
         if type(self.policy) is not str or self.policy not in _POLICIES:
-            raise ValueError(f"the start is one of {', '.join(_POLICIES)}, got {repr_of(self.policy)}")
+            raise ValueError(f"the start must be one of {', '.join(_POLICIES)}, got {repr_of(self.policy)}")
         if (self.policy == "by_duration") != (self.duration_ms is not None):
-            raise ValueError("a duration is given for by_duration, and for no other start")
+            raise ValueError("only by_duration accepts a duration")
         if self.duration_ms is not None and to_ms(self.duration_ms, "duration") < 0:
             raise ValueError(f"duration must not be negative, got {self.duration_ms} ms")
 

@@ -282,7 +282,7 @@ class TopologyTestDriver:
 
     def _nothing_to_read(self, topic: str) -> str:
         if self._topics[topic].written:
-            return f"topic {topic!r} has no more records"
+            return f"topic {topic!r} does not have more records"
         plan = self._driven.task.plan
         sinks = [node for node in plan.topology.nodes.values() if isinstance(node, SinkNode)]
         written = {plan.real_name(node.topic) for node in sinks if node.topic is not None}
@@ -518,7 +518,7 @@ class TopologyTestDriver:
         stores = self._driven.stores
         found = stores.get(name)
         if found is None:
-            raise TopologyError(f"the topology has no store {name!r}{nearest(name, stores)}", store=name)
+            raise TopologyError(f"the topology does not have store {name!r}{nearest(name, stores)}", store=name)
         return found
 
     def metrics(self) -> dict[str, float]:
@@ -588,7 +588,7 @@ class TopologyTestDriver:
         else:
             return
         raise StreamsError(
-            f"trace() makes processors and stores again, and the driver was used already: {done}. Call it before"
+            f"trace() creates processors and stores again, but the driver was already used: {done}. Call it before"
             " that, or set trace.keys or trace.every in the configuration of the driver"
         )
 

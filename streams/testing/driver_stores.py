@@ -65,7 +65,9 @@ class DriverStoreView:
         name, kind = store.builder.name, store.builder.kind
         form = store.kind.forms.get(self.form)
         if form is None:
-            raise TopologyError(f"store {name!r} is a {kind} store and cannot be read as a {self.form} one", store=name)
+            raise TopologyError(
+                f"store {name!r} is a {kind} store and cannot be read as a {self.form} store", store=name
+            )
         return form.facade(store.facade)
 
 

@@ -96,9 +96,9 @@ class MockStores:
         """
         name = attribute_of(store, "name")
         if type(name) is not str:
-            raise TopologyError(f"a store is a builder, or has a name, got {repr_of(store)}")
+            raise TopologyError(f"a store must be a builder, or have a name, got {repr_of(store)}")
         if name in self._stores:
-            raise TopologyError(f"the context has a store {name!r} already", store=name)
+            raise TopologyError(f"the context already has a store {name!r}", store=name)
         is_builder = isinstance(store, StoreBuilder) or callable(getattr(store, "build", None))
         self._stores[name] = self._open(as_builder(store), context_of) if is_builder else store
         return self._stores[name]
@@ -370,7 +370,7 @@ class MockProcessorContext:
         :raises TypeError: if it is not a record.
         """
         if not isinstance(record, (Record, FixedKeyRecord)):
-            raise TypeError(f"a processor forwards a Record or a FixedKeyRecord, got {repr_of(record)}")
+            raise TypeError(f"a processor must forward a Record or a FixedKeyRecord, got {repr_of(record)}")
         if child is not None:
             self._check_child(child)
         self.forwards.append(CapturedForward(record.with_headers(record.headers), child))
@@ -378,4 +378,4 @@ class MockProcessorContext:
     def _check_child(self, child: str) -> None:
         if self._children is not None and child not in self._children:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"the processor has no child {repr_of(child)}; its children are: {known}")
+            raise TopologyError(f"the processor does not have child {repr_of(child)}; its children are: {known}")

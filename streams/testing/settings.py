@@ -30,7 +30,7 @@ def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, 
     """Returns settings over the defaults and ``more``, whose names are in snake case; any name may be given in either
     form."""
     if settings is not None and not isinstance(settings, Mapping):
-        raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, got {repr_of(settings)}")
+        raise ConfigError(f"settings must be a mapping of names to values or a StreamsConfig, got {repr_of(settings)}")
     defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
     names = {name.replace(".", "_"): name for name in defaults}
     return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
@@ -45,14 +45,16 @@ def checked_partitions(given: Mapping[str, int] | None) -> dict[str, int]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"partitions is a mapping of topics to numbers, such as {{'out': 12}}, got {repr_of(given)}")
+        raise TypeError(
+            f"partitions must be a mapping of topics to numbers, such as {{'out': 12}}, got {repr_of(given)}"
+        )
     found = {}
     for topic, count in given.items():
         number = whole_number(count)
         if number is None or not isinstance(topic, str):
             raise TypeError(f"partitions maps names of topics to numbers, got {repr_of(topic)}: {repr_of(count)}")
         if number < 1:
-            raise ValueError(f"topic {repr_of(topic)} has at least 1 partition, got {number}")
+            raise ValueError(f"topic {repr_of(topic)} must have at least 1 partition, got {number}")
         found[topic] = number
     return found
 

@@ -207,7 +207,7 @@ class TestInputTopic:
         step = _forward(to_ms(advance, "advance"), "advance")
         if start is None:
             if step:
-                raise ValueError("advance goes with start_timestamp; the topic's own step is auto_advance")
+                raise ValueError("advance needs start_timestamp; the topic's own step is auto_advance")
             return itertools.repeat(None)
         first = to_timestamp_ms(start, "start_timestamp")
         return itertools.count(first, step)

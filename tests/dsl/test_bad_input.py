@@ -158,9 +158,9 @@ def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[
         (lambda: stream().print("label"), "expected Printed(...), got 'label'"),
         (lambda: stream().split().branch(first, "b"), "expected Branched(...), got 'b'"),
         (lambda: stream().filter(first, name=5), "expected a name, got 5"),
-        (lambda: stream().filter(first, name="."), "the name '.' cannot be, since no topic can be called so"),
-        (lambda: Materialized(caching="no"), "Materialized takes True or False, as its caching, got 'no'"),  # type: ignore[arg-type]
-        (lambda: StreamJoined(logging="no"), "StreamJoined takes True or False, as its logging, got 'no'"),  # type: ignore[arg-type]
+        (lambda: stream().filter(first, name="."), "the name '.' is not allowed for a topic"),
+        (lambda: Materialized(caching="no"), "Materialized needs True or False as its caching, got 'no'"),  # type: ignore[arg-type]
+        (lambda: StreamJoined(logging="no"), "StreamJoined needs True or False as its logging, got 'no'"),  # type: ignore[arg-type]
         (lambda: Materialized(topic_config={"segment.bytes": 5}), "a dict of strings, such as"),  # type: ignore[dict-item]
         (lambda: BufferConfig.unbounded().with_logging_enabled({"a": ANY}), "a dict of strings, such as"),
         (
@@ -232,7 +232,7 @@ def test_a_function_names_no_topic_but_those_declared() -> None:
     ("topic", "topics", "says"),
     [
         ("out", ["a"], "to writes to topic 'out' only: topics are those that a function may name"),
-        (lambda key, value, context: "a", "ab", "topics of to are several names, such as ['ab'], got 'ab'"),
+        (lambda key, value, context: "a", "ab", "topics of to must be a list of names, such as ['ab'], got 'ab'"),
         (lambda key, value, context: "a", ["a", 1], "to needs names of topics, got 1"),
         (lambda key, value, context: "a", ["a b"], "to needs a legal name of a topic: the name 'a b'"),
     ],
@@ -243,7 +243,7 @@ def test_declared_topics_are_names_of_topics(topic: Any, topics: Any, says: str)
 
 def test_a_store_with_a_changelog_has_a_name_that_a_topic_can_have() -> None:
     store: Any = Stores.key_value_store("a b")
-    refused(lambda: Topology().add_state_store(store), f"named after it, and the name {LEGAL}: choose another name")
+    refused(lambda: Topology().add_state_store(store), f"named after it, but the name {LEGAL}: choose another name")
     assert "a b" in Topology().add_state_store(store.with_logging_disabled()).stores
     builder = StreamsBuilder()
     builder.stream("in").group_by_key().count(materialized=Materialized.as_(Stores.in_memory_key_value_store("a b")))

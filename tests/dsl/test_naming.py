@@ -18,9 +18,9 @@ def test_a_name_that_could_be_part_of_a_topic_is_taken(name: str) -> None:
     ("name", "says"),
     [
         *((name, "must be a string that is not empty, got ") for name in ("", None, 7)),
-        *((name, "no topic can be called so") for name in (".", "..")),
+        *((name, "is not allowed for a topic") for name in (".", "..")),
         *((name, "contains a character other than ASCII letters") for name in ("a b", "ä", "a/b", "a\n")),
-        ("x" * 250, "has 250 characters; the most is 249"),
+        ("x" * 250, "has 250 characters; 249 are the limit"),
     ],
 )
 def test_any_other_name_is_refused(name: object, says: str) -> None:
@@ -39,7 +39,7 @@ def test_one_counter_serves_nodes_and_stores_and_a_given_name_uses_up_a_number()
 
 
 def test_a_suffix_must_not_make_a_name_too_long() -> None:
-    with pytest.raises(TopologyError, match="-sink' has 250 characters; the most is 249"):
+    with pytest.raises(TopologyError, match="-sink' has 250 characters; 249 are the limit"):
         Names().suffixed("x" * 245, "-sink", "P-")
 
 

@@ -89,5 +89,5 @@ def test_two_times_to_live_are_refused() -> None:
 @pytest.mark.parametrize("ttl", [0, -1, timedelta(0)])
 def test_a_time_to_live_is_at_least_one_ms(ttl: Any) -> None:
     _, records = stream()
-    with pytest.raises(TopologyError, match="a time to live is at least 1 ms"):
+    with pytest.raises(TopologyError, match="a time to live must be at least 1 ms"):
         records.to_table(ttl=ttl)

@@ -85,7 +85,7 @@ def test_what_is_no_object_of_the_schema_is_refused(
     topic = topics.create("refused")
     for name, value, why in (
         ("avro-dataclass", "named_struct('id', 'a')", "raw"),
-        ("json-schema", "named_struct('raw', x'00')", "JSON has no bytes"),
+        ("json-schema", "named_struct('raw', x'00')", "JSON does not have bytes"),
         ("protobuf", "named_struct('nothing', 1)", "no field named"),
     ):
         serde = serdes()[name].with_default(registry.as_default(None))

@@ -198,7 +198,7 @@ def test_a_session_ends_by_the_clock(clients: EmbeddedClients, clock: ManualCloc
     assert len(clients.admin({}).group_members("g")) == 1
     clock.advance(1_000)
     assert clients.admin({}).group_members("g") == []
-    with pytest.raises(TaskMigratedError, match="not in group 'g' any more: UNKNOWN_MEMBER_ID"):
+    with pytest.raises(TaskMigratedError, match="no longer in group 'g': UNKNOWN_MEMBER_ID"):
         slow.commit(OFFSETS)
     other_listener = Listener()
     other.subscribe(["t"], other_listener)

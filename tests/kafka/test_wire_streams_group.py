@@ -149,7 +149,7 @@ def refused(code: int, message: str | None = None) -> StreamsGroupHeartbeatRespo
 @pytest.mark.parametrize(
     ("code", "message", "error", "says"),
     [
-        (25, None, MemberFenced, "not in group 'app' any more"),
+        (25, None, MemberFenced, "no longer in group 'app'"),
         (110, None, MemberFenced, "FENCED_MEMBER_EPOCH"),
         (69, "Group app is not a streams group.", GroupOfOtherProtocol, "Stop the workers that run with another"),
         (23, None, GroupOfOtherProtocol, "INCONSISTENT_GROUP_PROTOCOL"),

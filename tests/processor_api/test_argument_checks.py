@@ -35,15 +35,15 @@ def connect() -> object:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (connect, "name the stores that are connected to processor 'p'"),
+        (connect, "give the names of the stores to connect to processor 'p'"),
         (lambda: Materialized.as_(None), "Materialized.as_ needs the name of a store"),  # type: ignore[arg-type]
         (lambda: Printed.to_file(None), "must be a path, got None"),  # type: ignore[arg-type]
         (lambda: Printed.to_file(Path(__file__).parent / "none" / "x"), "create its directory"),
-        (lambda: AutoOffsetReset("never"), "the start is one of earliest, latest, none, by_duration, got 'never'"),
-        (lambda: AutoOffsetReset("by_duration"), "a duration is given for by_duration, and for no other start"),
-        (lambda: Window(-1, 0), "a window does not start before 0, and does not end before its start, got -1 to 0 ms"),
+        (lambda: AutoOffsetReset("never"), "the start must be one of earliest, latest, none, by_duration, got 'never'"),
+        (lambda: AutoOffsetReset("by_duration"), "only by_duration accepts a duration"),
+        (lambda: Window(-1, 0), "a window must not start before 0 or end before its start, got -1 to 0 ms"),
         (lambda: Window(1, 0), "got 1 to 0 ms"),
-        (lambda: Window("a", 1), "a window has a start and an end in whole ms, got 'a' and 1"),  # type: ignore[arg-type]
+        (lambda: Window("a", 1), "a window needs a start and an end in whole ms, got 'a' and 1"),  # type: ignore[arg-type]
         (lambda: Window(0, 1.0), "got 0 and 1.0"),  # type: ignore[arg-type]
     ],
 )
@@ -66,7 +66,7 @@ def test_settings_by_a_prefix() -> None:
     found = context.app_configs_with_prefix("commit.interval.")
     assert found == {"ms": context.app_configs()["commit.interval.ms"]}
     assert context.app_configs_with_prefix("no.such.") == {}
-    with pytest.raises(TypeError, match="prefix is the start of names of settings, got 5"):
+    with pytest.raises(TypeError, match="prefix must be the start of names of settings, got 5"):
         context.app_configs_with_prefix(5)  # type: ignore[arg-type]
 
 

@@ -103,7 +103,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Topology().add_state_store(logged("g")).add_global_store(store("g"), "gs", "global", "gp", Keep),
         "store named 'g'",
     ),
-    "one name twice": (lambda: Topology().add_global_store(store("g"), "n", "global", "n", Keep), "two names"),
+    "one name twice": (lambda: Topology().add_global_store(store("g"), "n", "global", "n", Keep), "different names"),
     "source name taken": (lambda: with_global().add_global_store(store("h"), "gp", "h", "hp", Keep), "named 'gp'"),
     "processor name taken": (lambda: with_global().add_global_store(store("h"), "hs", "h", "gs", Keep), "named 'gs'"),
     "child of its source": (lambda: with_global().add_processor("p", Keep, "gs"), "'gs' fills a global store"),

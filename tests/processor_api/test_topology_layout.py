@@ -138,7 +138,7 @@ def test_a_repartition_that_is_gone_is_named_first() -> None:
     builder.stream("lines").to("out")
     found = between(builder.build())
     assert [one.loses for one in found[:2]] == [True, True]
-    assert found[0].text.startswith("repartition topic again-repartition is gone: records that were not read")
+    assert found[0].text.startswith("repartition topic again-repartition is gone: a worker does not start")
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,11 @@ def test_queries_are_values() -> None:
     [
         (lambda: KeyQuery(None), "a KeyQuery needs a key"),
         (lambda: VersionedKeyQuery("a", "now"), "takes times in whole ms, or as datetimes with a zone, got 'now'"),  # type: ignore[arg-type]
-        (lambda: RangeQuery("a", "b", "asc"), "is a ResultOrder, got 'asc'"),  # type: ignore[arg-type]
+        (lambda: RangeQuery("a", "b", "asc"), "must be a ResultOrder, got 'asc'"),  # type: ignore[arg-type]
         (lambda: WindowKeyQuery("a", 0, None), "starts of windows in whole ms, got None"),  # type: ignore[arg-type]
-        (lambda: WindowRangeQuery("a", 1, 2), "about the sessions of a key"),
-        (lambda: WindowRangeQuery(), "about the sessions of a key"),
-        (lambda: WindowRangeQuery(None, 1), "about the sessions of a key"),
+        (lambda: WindowRangeQuery("a", 1, 2), "needs the key of sessions"),
+        (lambda: WindowRangeQuery(), "needs the key of sessions"),
+        (lambda: WindowRangeQuery(None, 1), "needs the key of sessions"),
         (lambda: MultiVersionedKeyQuery("a", 5, 4), "from_time 5 of a MultiVersionedKeyQuery is after to_time 4"),
     ],
 )

@@ -271,7 +271,7 @@ def test_a_wrong_number_of_results_is_an_error_of_every_record(tmp_path: Path) -
         add(kit, "1", "1", "2")
         with pytest.raises(
             ProcessingError,
-            match=r"without_doubles at .* of node .* must return one result for each of the 3 records of a batch, got 2",
+            match=r"without_doubles at .* must return one result for each of the 3 records of a batch, got 2",
         ):
             kit.task.process(10)
 

@@ -327,11 +327,14 @@ ONE = Texts()
         (lambda: Stores.custom("store", Nameless), "lacks name, persistent, is_open, init, commit, close"),
         (lambda: Stores.custom("store", lambda: 1 / 0), "the supplier of store 'store' failed: ZeroDivisionError"),  # type: ignore[arg-type,return-value]
         (lambda: Stores.custom("other", Texts), "the supplier of store 'other' made a store named 'store'"),
-        (lambda: Stores.custom("a/b", Texts), "the name of a custom store names a directory"),
-        (lambda: Stores.custom("..", Texts), "the name of a custom store names a directory"),
+        (lambda: Stores.custom("a/b", Texts), "the name of a custom store is also that of a directory"),
+        (lambda: Stores.custom("..", Texts), "the name of a custom store is also that of a directory"),
         (lambda: Stores.custom("store", Texts()), "needs a supplier that makes it"),  # type: ignore[arg-type]
         (lambda: Stores.custom("store", Texts).with_caching_enabled(), "is never cached"),
-        (lambda: Stores.custom("store", Texts).supplier.on_engine("rocksdb"), "is a custom store, which has no engine"),
+        (
+            lambda: Stores.custom("store", Texts).supplier.on_engine("rocksdb"),
+            "is a custom store, which does not have an engine",
+        ),
         (lambda: Stores.key_value_store_builder(object()), "expected a store supplier"),  # type: ignore[arg-type]
         (lambda: Stores.window_store_builder(PlainBytesSupplier()), "a window store cannot be built from"),  # type: ignore[arg-type]
         (

@@ -179,5 +179,5 @@ def test_a_serde_that_fails_leaves_the_store_as_it_was() -> None:
 @pytest.mark.parametrize("retention", [-1, "long"])
 def test_a_retention_that_cannot_be_is_refused(retention: Any) -> None:
     kind = type("Bad", (Supplier,), {"history_retention_ms": retention})
-    with pytest.raises(TopologyError, match="history_retention_ms is a number of ms, not negative"):
+    with pytest.raises(TopologyError, match="history_retention_ms must be a non-negative number of ms"):
         using(kind)

@@ -202,7 +202,7 @@ def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None
         loaded.table("by-valu")
     with pytest.raises(RunDirConflict, match="holds no backfill"):
         backfill(spark, tmp_path, count_by_value, rows, run_dir=tmp_path / f"events-{len(rows)}").run()
-    with pytest.raises(RunDirConflict, match="no directory of a file system"):
+    with pytest.raises(RunDirConflict, match="not a directory of a file system"):
         backfill(spark, tmp_path, count_by_value, rows, run_dir="s3://bucket/run")
 
 

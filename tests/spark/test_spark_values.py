@@ -99,7 +99,7 @@ def test_a_model_takes_a_struct_and_gives_it_back() -> None:
     ("value", "kind", "serde", "error"),
     [
         (Decimal("0.12345678901234567890"), pa.decimal128(30, 20), json_serde(), "more digits.*cast the column to str"),
-        ({"b": b"x"}, pa.struct([("b", pa.binary())]), json_serde(), "JSON has no bytes.*base64"),
+        ({"b": b"x"}, pa.struct([("b", pa.binary())]), json_serde(), "JSON does not have bytes.*base64"),
         ({"to": "x"}, pa.struct([("to", pa.string())]), pydantic_serde(Leg), "fare.*Field required"),
         ("{", pa.string(), json_serde(), "cannot be written by the serde 'json'"),
         ([(b"k", 1)], pa.map_(pa.binary(), pa.int32()), json_serde(), "cast the keys of the map"),

@@ -467,17 +467,26 @@ def test_from_above_to_is_nothing(setup: Setup, opened: Opened) -> None:
     [
         (lambda: Stores.persistent_window_store("s", 9, 10), "retention .9 ms. is smaller than the window"),
         (lambda: Stores.in_memory_window_store("s", 9, 10), "retention .9 ms. is smaller than the window"),
-        (lambda: Stores.persistent_session_store("s", -1), "retention cannot be negative"),
+        (lambda: Stores.persistent_session_store("s", -1), "retention must not be negative"),
         (
             lambda: Stores.persistent_window_store("s", 10, 10, segment_interval=0),
             "segment_interval must be at least 1",
         ),
         (lambda: Stores.persistent_session_store("s", 10, segment_interval=0), "segment_interval must be at least 1"),
-        (lambda: Stores.persistent_versioned_key_value_store("s", -1), "history_retention is -1 ms"),
-        (lambda: Stores.in_memory_versioned_key_value_store("s", -1), "history_retention is -1 ms"),
-        (lambda: Stores.persistent_versioned_key_value_store("s", 10, 0), "segment_interval is 0 ms"),
-        (lambda: Stores.lru_map("s", 0), "max_entries of an LRU map is a positive number"),
-        (lambda: join_buffer_builder("s", -1), "grace cannot be negative"),
+        (
+            lambda: Stores.persistent_versioned_key_value_store("s", -1),
+            "history_retention must not be negative, got -1 ms",
+        ),
+        (
+            lambda: Stores.in_memory_versioned_key_value_store("s", -1),
+            "history_retention must not be negative, got -1 ms",
+        ),
+        (
+            lambda: Stores.persistent_versioned_key_value_store("s", 10, 0),
+            "segment_interval must be positive, got 0 ms",
+        ),
+        (lambda: Stores.lru_map("s", 0), "max_entries of an LRU map must be a positive number"),
+        (lambda: join_buffer_builder("s", -1), "grace must not be negative"),
     ],
 )
 def test_a_supplier_that_makes_no_sense(make: Callable[[], Any], words: str) -> None:

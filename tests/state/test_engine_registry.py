@@ -107,7 +107,7 @@ def test_a_factory_has_to_be_called(tmp_path: Path) -> None:
 
 def test_an_lru_map_stays_in_memory() -> None:
     assert Stores.persistent_key_value_store("s").on_engine("mine").engine == "mine"
-    with pytest.raises(TopologyError, match="store 's' is of the kind 'lru-map', which is always in memory"):
+    with pytest.raises(TopologyError, match="store 's' has the kind 'lru-map', which is always in memory"):
         Stores.lru_map("s", 3).on_engine("mine")
     with pytest.raises(TopologyError, match="store 's' needs the name of an engine"):
         Stores.persistent_key_value_store("s").on_engine("")

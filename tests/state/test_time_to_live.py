@@ -64,7 +64,7 @@ def test_a_time_to_live_is_a_positive_duration_by_one_of_two_measures() -> None:
     assert PLAIN.with_time_to_live(timedelta(minutes=1)).time_to_live == TimeToLive(timedelta(minutes=1), "record_time")
     assert TimeToLive(timedelta(minutes=1)).ms == 60_000
     for bad in (0, -1, timedelta(0)):
-        with pytest.raises(TopologyError, match="store 's': a time to live is at least 1 ms") as caught:
+        with pytest.raises(TopologyError, match="store 's': a time to live must be at least 1 ms") as caught:
             PLAIN.with_time_to_live(bad)
         assert caught.value.store == "s"
     with pytest.raises(TopologyError, match=r"store 's'.*'record_time' or 'access', not by 'reads'"):
@@ -85,15 +85,15 @@ def test_a_time_to_live_is_a_positive_duration_by_one_of_two_measures() -> None:
     ids=lambda builder: builder.kind,
 )
 def test_kinds_that_bound_themselves_have_none(builder: Builder) -> None:
-    with pytest.raises(TopologyError, match=rf"store 'w' is a {builder.kind} store, which can have no time to live"):
+    with pytest.raises(TopologyError, match=rf"store 'w' is a {builder.kind} store, which cannot have a time to live"):
         builder.with_time_to_live(5)
 
 
 def test_stores_that_a_topic_fills_have_none() -> None:
     builder = PLAIN.with_time_to_live(5).with_logging_disabled()
-    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: the topic"):
+    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: its topic"):
         Topology().add_global_store(builder, "source", "topic", "node", lambda: None)  # type: ignore[arg-type]
-    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: the topic"):
+    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: its topic"):
         Topology().add_read_only_state_store(builder, "source", "topic", "node", lambda: None)  # type: ignore[arg-type]
 
 

@@ -269,10 +269,10 @@ def test_reads_and_puts_before_the_history_are_told(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((-1,), "history_retention is -1 ms"),
-        ((timedelta(seconds=-1),), "history_retention is -1000 ms"),
-        ((10, 0), "segment_interval is 0 ms"),
-        ((10, -5), "segment_interval is -5 ms"),
+        ((-1,), "history_retention must not be negative, got -1 ms"),
+        ((timedelta(seconds=-1),), "history_retention must not be negative, got -1000 ms"),
+        ((10, 0), "segment_interval must be positive, got 0 ms"),
+        ((10, -5), "segment_interval must be positive, got -5 ms"),
     ],
 )
 def test_lengths_of_time_are_checked(

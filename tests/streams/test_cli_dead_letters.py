@@ -353,7 +353,7 @@ def test_offsets_of_another_program_are_named(cli: ClusterCommands, app: str) ->
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["list", "APP", "--since", "tomorrow"], "--since: 'tomorrow' is no time"),
+        (["list", "APP", "--since", "tomorrow"], "--since: 'tomorrow' is not a time"),
         (["list", "APP", "--offset", "3"], "--offset needs --partition"),
         (["show", "APP", "17"], "'17' is not the position of a dead letter: give partition and offset, such as 0:17"),
         (["show", "APP", "0:17"], "partition 0 of 'payments-dead' is empty"),

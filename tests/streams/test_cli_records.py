@@ -207,7 +207,7 @@ def test_time_zero_is_written(cli: ClusterCommands) -> None:
         ('{"value": NaN}', "it is not JSON: NaN is not JSON"),
         (
             '{"value": null, "timestamp": "noon"}',
-            "'noon' is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
+            "'noon' is not a time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
         ),
         (
             '{"value": null, "headers": 3}',

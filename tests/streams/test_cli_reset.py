@@ -264,9 +264,9 @@ def test_every_point_of_kafkas_tool_is_known(
         (["--to-offset", "-1"], "-1 is not an offset: use --shift-by to move back from the committed offsets"),
         (
             ["--to-datetime", "noon"],
-            "'noon' is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
+            "'noon' is not a time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
         ),
-        (["--by-duration", "3x"], "'3x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
+        (["--by-duration", "3x"], "'3x' is not a duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
         (["--input-topics", "out"], "the topology does not read topic 'out'; it reads: in"),
         (
             ["--internal-topics", "in"],

@@ -149,7 +149,7 @@ def test_a_topology_that_cannot_be_built_says_so_itself(module: str) -> None:
         ("def f(:\n", "module broken failed to import (broken.py, line 1); caused by SyntaxError: "),
         (
             "from processor_api.serde import Serde\n\nSerde(1, 2)",
-            "module broken failed to import (broken.py, line 3); caused by TypeError: a serde takes two functions",
+            "module broken failed to import (broken.py, line 3); caused by TypeError: a serde needs two functions",
         ),
     ],
 )

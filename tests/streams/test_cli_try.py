@@ -518,7 +518,7 @@ builder.stream("in").to("out")
         ),
         (
             '{"topic": "customers", "value": "x", "timestamp": "noon"}',
-            "line:1: skipped: 'noon' is no time: write milliseconds since 1970, or ISO 8601 such as"
+            "line:1: skipped: 'noon' is not a time: write milliseconds since 1970, or ISO 8601 such as"
             " 2025-01-01T12:00:00Z",
         ),
         (
@@ -526,7 +526,7 @@ builder.stream("in").to("out")
             'line:1: skipped: the headers must be an object such as {"source": "web"} or a list of pairs of a name'
             " and a value, got 3",
         ),
-        ("@+5x", "line:1: skipped: '5x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
+        ("@+5x", "line:1: skipped: '5x' is not a duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
         ("@2024-01-01", "line:1: skipped: the wall clock cannot go back; start earlier by --start"),
         ("@+9999999d", "line:1: skipped: the wall clock cannot exceed the year 9999"),
         (b"\xff\xfe", "line:1: skipped: it is not UTF-8"),

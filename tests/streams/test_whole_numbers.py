@@ -154,7 +154,9 @@ def test_a_worker_says_the_same() -> None:
         app = kafka.start(topology("set", 1500.75))
         kafka.create_input_topic("in", "string", "string").pipe_input("k", "v")
         wait_until("it has failed", lambda: app.failure is not None)
-        assert "a record's timestamp is a whole number of milliseconds since 1970, or a datetime" in str(app.failure)
+        assert "a record's timestamp must be a whole number of milliseconds since 1970, or a datetime" in str(
+            app.failure
+        )
         assert "got 1500.75" in str(app.failure)
 
 

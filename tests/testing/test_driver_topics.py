@@ -84,7 +84,7 @@ def test_times_that_make_no_sense_are_refused(driver: TopologyTestDriver, source
         driver.create_input_topic("in", auto_advance=timedelta(days=-1))
     with pytest.raises(ValueError, match="advance must not be negative"):
         source.pipe_values(["v"], start_timestamp=0, advance=-1)
-    with pytest.raises(ValueError, match="advance goes with start_timestamp"):
+    with pytest.raises(ValueError, match="advance needs start_timestamp"):
         source.pipe_values(["v"], advance=1)
     for bad in (datetime(2021, 1, 1), 1.5, "now", True):  # noqa: DTZ001 - that is the point
         with pytest.raises(TypeError, match="timestamp must be integer milliseconds or a datetime with a time zone"):

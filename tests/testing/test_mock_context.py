@@ -116,11 +116,11 @@ def test_a_forward_is_kept_as_it_was() -> None:
 
 def test_what_cannot_be_forwarded() -> None:
     context = MockProcessorContext(children=["one"])
-    with pytest.raises(TopologyError, match="has no child 'two'; its children are: one"):
+    with pytest.raises(TopologyError, match="does not have child 'two'; its children are: one"):
         context.forward(Record("k", "v", 0), "two")
-    with pytest.raises(TopologyError, match="has no child 'two'"):
+    with pytest.raises(TopologyError, match="does not have child 'two'"):
         context.forwarded("two")
-    with pytest.raises(TypeError, match=r"forwards a Record or a FixedKeyRecord, got \('k', 'v'\)"):
+    with pytest.raises(TypeError, match=r"must forward a Record or a FixedKeyRecord, got \('k', 'v'\)"):
         context.forward(("k", "v"))  # type: ignore[arg-type]
     assert context.forwards == []
 
@@ -180,7 +180,7 @@ def test_a_store_of_the_test_s_own() -> None:
     fake = Fake()
     assert context.add_state_store(fake) is fake
     assert context.get_state_store("fake") is fake
-    with pytest.raises(TopologyError, match="the context has a store 'fake' already"):
+    with pytest.raises(TopologyError, match="the context already has a store 'fake'"):
         context.add_state_store(fake)
     with pytest.raises(TopologyError, match=r"no store 'fakes' was added by add_state_store; did you mean 'fake'\?"):
         context.get_state_store("fakes")

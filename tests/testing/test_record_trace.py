@@ -508,11 +508,11 @@ def test_a_topic_that_nobody_reads_is_an_error() -> None:
 def test_it_begins_before_the_driver_works() -> None:
     with TopologyTestDriver(tally(), SETTINGS) as driver:
         driver.create_input_topic("in").pipe_input("a", "x")
-        with pytest.raises(StreamsError, match="the driver was used already: it has processed something"):
+        with pytest.raises(StreamsError, match="the driver was already used: it has processed something"):
             driver.trace()
     with TopologyTestDriver(tally(), SETTINGS) as driver:
         driver.get_state_store("tally").put("a", 1)
-        with pytest.raises(StreamsError, match="the driver was used already: it has given out a store"):
+        with pytest.raises(StreamsError, match="the driver was already used: it has given out a store"):
             driver.trace()
     with pytest.raises(StreamsError, match="closed"):
         driver.trace()

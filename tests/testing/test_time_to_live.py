@@ -93,7 +93,9 @@ def test_what_a_table_cannot_take() -> None:
     builder = StreamsBuilder()
     supplier = Stores.persistent_versioned_key_value_store("t", 10)
     builder.table("in", CONSUMED, materialized=Materialized(supplier=supplier, time_to_live=TTL))
-    with pytest.raises(TopologyError, match="store 't' is a versioned-key-value store, which can have no time to live"):
+    with pytest.raises(
+        TopologyError, match="store 't' is a versioned-key-value store, which cannot have a time to live"
+    ):
         builder.build()
     builder = StreamsBuilder()
     builder.global_table("in", CONSUMED, materialized=Materialized(name="g", time_to_live=TTL))
