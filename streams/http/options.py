@@ -5,12 +5,11 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from processor_api.errors import ConfigError
 from streams.config import StreamsConfig
+from streams.http.access.credentials import Credentials
 
-SHORTEST_TOKEN = 16
 BEHIND = "fd"
 """Stands instead of a host: the port is then the number of a descriptor that the process inherits."""
 
@@ -21,11 +20,8 @@ class HttpOptions:
 
     host: str
     port: int
-    token: str | None = field(default=None, repr=False)
-    """The bearer token that requests must have; ``None`` asks for none."""
-    tls: ssl.SSLContext | None = None
-    certificate: Path | None = None
-    """The file of the certificate, which other workers may have too."""
+    credentials: Credentials = field(default_factory=Credentials, repr=False)
+    """The tokens that requests must have one of, and the certificate."""
     cpu_share: float = 0.05
     """The part of the processor time of a busy application that the server may use besides."""
     server: str = ""
@@ -54,13 +50,16 @@ class HttpOptions:
         return cls(
             host=host.strip("[]"),
             port=int(port),
-            token=None if config.http_token_file is None else _token(config.http_token_file),
-            tls=_tls(config.http_tls_certificate, config.http_tls_key),
-            certificate=config.http_tls_certificate,
+            credentials=Credentials.of(config),
             cpu_share=config.http_max_cpu_percent / 100,
             server=config.application_server,
             known_hosts=frozenset({"localhost", server} - {""}),
         )
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context of the port; ``None`` if it serves HTTP."""
+        return self.credentials.tls
 
     @property
     def address(self) -> str:
@@ -94,30 +93,3 @@ class HttpOptions:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
-
-
-def _token(path: Path) -> str:
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"http.token.file {path} cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or any(char.isspace() for char in token):
-        raise ConfigError(
-            f"http.token.file {path} must hold one word of at least {SHORTEST_TOKEN} ASCII characters, such as the"
-            " output of `openssl rand -hex 32`"
-        )
-    return token
-
-
-def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    if certificate is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"http.tls.certificate {certificate} cannot be used: {error}") from None
-    return context

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import selectors
 import socket
-import sys
-import threading
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,11 +16,13 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
+from streams.http.access.credentials import RENEW_S
+from streams.http.access.proofs import Proofs
 from streams.http.connections.gate import Gate, Handler
-from streams.http.connections.protocol import AtOnce, HttpConnections, KeptSocket
-from streams.http.connections.single_reads import SingleReads
+from streams.http.connections.places import BACKLOG, HttpConnections
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import ServedApplication
 from streams.http.routing import Router, address_of
 from streams.http.stores import StorePages
@@ -40,117 +38,6 @@ MOST_HEADER_BYTES = 8190
 MOST_BODY_BYTES = 1 << 20
 NEVER_S = 1e9
 CLOSE_S = 5.0
-BACKLOG = 128
-
-
-class PacedSelector(selectors.DefaultSelector):
-    """Waits for events of the server's loop, and longer while the server's thread takes more than its share.
-
-    The interpreter runs one thread at a time, so what the server uses the stream threads do not get. The share is one
-    of the processor time that they get, since the machine may have other load; an idle worker answers as fast as it
-    can. A large share has the stream threads also give up the interpreter sooner, while reads are answered: else each
-    turn of the server begins with the switch interval of Python, 5 ms.
-
-    :param share: the part of their processor time.
-    """
-
-    def __init__(self, share: float, clock: Clock) -> None:
-        super().__init__()
-        self._share = share
-        self._clock = clock
-        self._credit = BURST_S
-        self._rate = 1.0
-        """The part of a core that the other threads of the process have used lately."""
-        self._last = 0.0, time.process_time()
-        self._window = clock.monotonic(), 0.0
-        self._turn = 0
-        self._read_at = float("-inf")
-        """When a read was answered last."""
-        self._is_soon = False
-        """Whether the switch interval is short for this server."""
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._turn += 1
-        used, total = time.thread_time(), time.process_time()
-        own = used - self._last[0]
-        others = max(0.0, total - self._last[1] - own)
-        self._last = used, total
-        self._look_around(total - used)
-        self._credit = min(BURST_S, self._credit + others * self._share) - own
-        if self._rate <= BUSY:
-            self._credit = max(self._credit, 0.0)
-        elif self._credit < 0:
-            self._clock.wait(min(-self._credit / (self._share * self._rate), LONGEST_PAUSE_S))
-        if self._is_soon:
-            self._let_be(self._clock.monotonic() - self._read_at < SOON_S)
-            return super().select(SOON_S if timeout is None else min(timeout, SOON_S))
-        return super().select(timeout)
-
-    def turn(self) -> int:
-        """Returns the number of the turn of the loop, in which a read is answered."""
-        if self._share >= SOON_SHARE:
-            self._read_at = self._clock.monotonic()
-            self._let_be(True)
-        return self._turn
-
-    def close(self) -> None:
-        self._let_be(False)
-        super().close()
-
-    def _let_be(self, is_soon: bool) -> None:
-        if is_soon != self._is_soon:
-            self._is_soon = is_soon
-            SWITCHES.soon() if is_soon else SWITCHES.as_usual()
-
-    def _look_around(self, others: float) -> None:
-        """Measures several times per second how busy the other threads are.
-
-        :param others: the processor time that they have used.
-        """
-        now = self._clock.monotonic()
-        since, others_then = self._window
-        if now - since >= WINDOW_S:
-            self._rate = (others - others_then) / (now - since)
-            self._window = now, others
-
-
-class Switches:
-    """The switch interval of the interpreter, which is short while a server of this process wants it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._servers = 0
-        self._usual_s = 0.0
-
-    def soon(self) -> None:
-        """Makes the interval short for a server."""
-        with self._lock:
-            if self._servers == 0:
-                self._usual_s = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._usual_s, SWITCH_S))
-            self._servers += 1
-
-    def as_usual(self) -> None:
-        """Ends that for a server; after the last one the interval is what it was."""
-        with self._lock:
-            self._servers -= 1
-            if self._servers == 0:
-                sys.setswitchinterval(self._usual_s)
-
-
-SWITCHES = Switches()
-BURST_S = 0.02
-LONGEST_PAUSE_S = 0.5
-WINDOW_S = 0.1
-ACCEPTED_IN = 3
-"""Turns of the loop after which a connection that was accepted is made."""
-BUSY = 0.05
-"""The part of a core that other threads use when they are busy."""
-SWITCH_S = 0.001
-SOON_S = 0.2
-"""How long the switch interval is short after a read."""
-SOON_SHARE = 0.25
-"""The share of the server from which on the switch interval is short. With less, the share is the bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +45,10 @@ class HttpAnswers:
     """Holds what a server answers with."""
 
     routes: Sequence[web.AbstractRouteDef]
-    reads: AtOnce | None = None
-    """Answers requests at once; the routes answer the others."""
+    pace: ProcessorShare
+    """The share of the processor that the answers may use."""
+    proofs: Proofs | None = None
+    """Checks other workers that ask."""
     at_end: Callable[[], None] = lambda: None
     """Ends unfinished responses; called on the loop."""
     afterwards: Callable[[], Awaitable[None]] | None = None
@@ -177,15 +66,14 @@ class HttpServer:
         answers: HttpAnswers,
         listener: socket.socket,
         options: HttpOptions,
-        clock: Clock,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._answers = answers
-        self._listener = KeptSocket(listener)
+        self._listener = listener
+        listener.setblocking(False)
         self._options = options
-        self._gate = Gate(options)
-        self._selector = PacedSelector(options.cpu_share, clock)
-        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._gate = Gate(options, answers.pace, answers.proofs)
+        self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threads.thread(self._run, "http")
 
@@ -222,7 +110,7 @@ class HttpServer:
             access_log=None,
             handle_signals=False,
             handler_cancellation=True,
-            keepalive_timeout=NEVER_S,  # it does not see the requests that are answered without it
+            keepalive_timeout=NEVER_S,  # idle connections are closed by their own rule
             lingering_time=1.0,
             logger=_SILENT,
             max_field_size=MOST_HEADER_BYTES,
@@ -231,28 +119,31 @@ class HttpServer:
         )
         await runner.setup()
         assert runner.server is not None
-        connected = HttpConnections(
-            runner.server, self._options, self._answers.reads, self._gate.admits, self._selector.turn
-        )
-        tls = None if self._options.is_behind else self._options.tls  # the supervisor ends it
-        server = await self._loop.create_server(connected.protocol, sock=self._listener, ssl=tls, backlog=BACKLOG)
+        connected = HttpConnections(runner.server, self._options)
+        connected.listen(self._listener)
+        renewing = self._loop.create_task(self._renew())
         try:
             await self._stop.wait()
         finally:
             self._answers.at_end()
-            # A connection that was accepted, and whose server closes before it is made, would stay open without a word.
-            self._loop.remove_reader(self._listener)
-            for _ in range(ACCEPTED_IN):
-                await asyncio.sleep(0)
-            server.close()
-            connected.close()
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            await connected.close()
+            self._listener.close()
             transports = [one.transport for one in runner.server.connections if one.transport is not None]
             await runner.cleanup()
             for transport in transports:
                 transport.abort()  # under TLS a close waits for the client
             await asyncio.sleep(0)
+            self._answers.pace.close()
             if self._answers.afterwards is not None:
                 await self._answers.afterwards()
+
+    async def _renew(self) -> None:
+        """Reads tokens and certificates again when their files change."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            self._options.credentials.renew()
 
 
 _SILENT = logging.Logger("streams.http.connections", logging.CRITICAL)  # noqa: LOG001 - it has no handlers of the user
@@ -289,19 +180,24 @@ class HttpPort:
 
         :param queries: returns what reads the stores of the application.
         """
-        router = Router(owners, self.options, threads)
-        page, stores = LivePage(application, router), StorePages(application, queries, router)
-        routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
-        reads = SingleReads(application, queries, owners, clock)
-        return self.serve(
-            HttpAnswers(routes=routes, reads=reads, at_end=page.close, afterwards=router.close), clock, threads
-        )
+        router, pace = Router(owners, self.options, threads), ProcessorShare(self.options.cpu_share)
+        proofs = Proofs(self.options.credentials, self.endpoint or "", clock)
+        page, stores = LivePage(application, router, pace), StorePages(application, queries, router, pace)
+        pages = WorkerPages(application, proofs, threads)
+        routes = [*pages.routes(), *stores.routes(), *page.routes()]
 
-    def serve(self, answers: HttpAnswers, clock: Clock, threads: Threads) -> HttpServer:
+        async def afterwards() -> None:
+            pages.close()
+            await router.close()
+
+        answers = HttpAnswers(routes=routes, pace=pace, proofs=proofs, at_end=page.close, afterwards=afterwards)
+        return self.serve(answers, threads)
+
+    def serve(self, answers: HttpAnswers, threads: Threads) -> HttpServer:
         """Answers from now on."""
         options = self.options
         try:
-            server = HttpServer(answers, self._listener, options, clock, threads)
+            server = HttpServer(answers, self._listener, options, threads)
             server.start()
         except BaseException:
             self._listener.close()
@@ -309,7 +205,7 @@ class HttpPort:
         if options.is_behind:
             return server
         log.info("listening", extra={"endpoint": self.url})
-        if options.token is None and not options.is_loopback:
+        if not options.credentials.tokens and not options.is_loopback:
             log.warning(
                 "the HTTP port has no token, and everyone who reaches it can read the stores; name a file by"
                 " http.token.file, or listen on 127.0.0.1",

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from processor_api.clock import SystemClock
 from processor_api.texts import plain_str
 from streams.observing.status import WorkerStatus
 
@@ -30,6 +31,8 @@ log = logging.getLogger("streams.client")
 
 ANSWER_S = 2.0
 """How long a worker waits for a reader that does not read, and a reader for a worker that does not answer."""
+MOST_ANSWER_BYTES = 16 << 20
+_CLOCK = SystemClock()
 LONGEST_PATH = 100
 """Bytes of the path of a socket, which systems limit to 104 or 108."""
 
@@ -73,9 +76,7 @@ def socket_directory() -> Path:
 
 def _listen(directory: Path, application_id: str, made: contextlib.ExitStack) -> socket.socket:
     directory.mkdir(exist_ok=True, mode=0o700)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(errno.EACCES, "it is not a directory of this user alone")
+    _check_own(directory)
     path = directory / f"{_prefix(application_id)}{os.getpid()}.sock"
     path.unlink(missing_ok=True)  # of a process that had the same id
     server = made.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -85,6 +86,13 @@ def _listen(directory: Path, application_id: str, made: contextlib.ExitStack) ->
     path.chmod(0o600)
     server.listen(8)
     return server
+
+
+def _check_own(directory: Path) -> None:
+    """Raises `PermissionError` if other users can put sockets there."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(errno.EACCES, f"{directory} is not a directory of this user alone")
 
 
 def _answer(server: socket.socket, status: Callable[[], WorkerStatus]) -> None:
@@ -106,16 +114,26 @@ def _answer(server: socket.socket, status: Callable[[], WorkerStatus]) -> None:
 
 
 def local_statuses(application_id: str) -> Iterator[bytes]:
-    """Yields the status of each worker of an application that this user runs on this machine, as JSON."""
-    for path in sorted(socket_directory().glob(f"{_prefix(application_id)}*.sock")):
+    """Yields the status of each worker of an application that this user runs on this machine, as JSON. A directory of
+    others is passed over with a warning."""
+    directory = socket_directory()
+    try:
+        _check_own(directory)
+    except FileNotFoundError:
+        return
+    except (OSError, AttributeError) as error:
+        log.warning("workers of this machine are not asked: remove the directory", extra={"error": plain_str(error)})
+        return
+    for path in sorted(directory.glob(f"{_prefix(application_id)}*.sock")):
         answer = _ask(path)
         if answer:
             yield answer
 
 
 def _ask(path: Path) -> bytes:
-    """Returns the answer of one worker; nothing if it has ended, or hangs."""
+    """Returns the answer of one worker; nothing if it has ended, or does not answer whole in time."""
     parts: list[bytes] = []
+    size, until = 0, _CLOCK.monotonic() + ANSWER_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(ANSWER_S)
         try:
@@ -123,6 +141,9 @@ def _ask(path: Path) -> bytes:
                 client.connect(address)
             while part := client.recv(1 << 16):
                 parts.append(part)
+                size += len(part)
+                if size > MOST_ANSWER_BYTES or _CLOCK.monotonic() > until:
+                    return b""
         except ConnectionRefusedError:  # killed
             path.unlink(missing_ok=True)
             return b""

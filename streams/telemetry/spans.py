@@ -5,9 +5,9 @@ sampled, or if it has no trace and is one of the share ``otel.traces``. All othe
 comparison, and OpenTelemetry is not asked about them.
 
 A record carries its headers along, so the trace continues too. Where they do not, as in caches and buffers, the traces
-of the records that wait are remembered beside it, by store and key (docs/decisions/command-line-and-settings.md, "A
-trace waits beside a cache"). This room is the only one that imports OpenTelemetry, and nothing imports the room unless
-the setting is there.
+of the records that wait are remembered beside it, by store and key (docs/decisions/command-line-and-settings.md,
+"Traces of buffered records are saved apart from the rows"). This room is the only one that imports OpenTelemetry, and
+nothing imports the room unless the setting is there.
 """
 
 from __future__ import annotations

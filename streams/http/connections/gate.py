@@ -1,4 +1,7 @@
-"""Authorizes requests, limits their concurrency, and aborts slow responses."""
+"""Decides which requests may ask, a limited number at a time, and ends answers that take too long.
+
+Probes have a lane of their own: they need no place, and wait for no share of the processor.
+"""
 
 from __future__ import annotations
 
@@ -7,73 +10,66 @@ import hmac
 import ipaddress
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from aiohttp import web
 
 from processor_api.texts import kind_and_text
-from streams.http.connections.protocol import HttpConnection
+from streams.http.access.proofs import PEER, PEER_PATH, Proofs
+from streams.http.connections.places import HttpConnection
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT
+from streams.http.processor_share import ProcessorShare
 from streams.http.responses import HttpRefusal, later, outage_of
 
 log = logging.getLogger("streams.http")
 
 MOST_REQUESTS = 64
 """Requests that are worked on at a time; each more is refused at once."""
-OPEN_TO_ALL = frozenset({"/live", "/ready", *CONTENT})
-"""Pages without a token: a probe has none, and neither has a browser before its page asks for one. They say nothing
-else."""
+LIVENESS = frozenset({"/live", "/ready"})
+"""Pages that answer to any host and without a token: a probe has no token, and uses the name of a service."""
+PROBES = LIVENESS | {"/metrics"}
+OPEN_TO_ALL = frozenset({*LIVENESS, PEER_PATH, *CONTENT})
+"""Pages without a token: they have nothing of the worker's data. A browser has no token before its page asks for one,
+and a worker that proves that it has the token does not send it."""
 PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores", "/")
-MOST_KNOWN = 64
-"""Headers of requests that are remembered as let in: a client sends the same ones with each request."""
 
 _OF_WORKER = re.compile(r"^/workers/\d+(?=/)")
 """The begin of a path that a supervisor passes on."""
-_HARMLESS = frozenset(
-    {"accept", "accept-encoding", "accept-language", "authorization", "cache-control", "connection", "host", "pragma"}
-    | {"content-type"}
-    | {"traceparent", "tracestate", "user-agent", "x-request-id"}
-    | {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
-)
-"""Headers that change nothing of an answer, or that :class:`Gate` looks at."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Gate:
-    """Admits authorized requests, limits their concurrency, and aborts slow responses."""
+    """Lets in the requests that may ask, a limited number at a time, and ends answers that take too long.
 
-    def __init__(self, options: HttpOptions) -> None:
+    :param proofs: checks other workers; ``None`` for the port of a supervisor, whose workers check them.
+    """
+
+    def __init__(self, options: HttpOptions, pace: ProcessorShare, proofs: Proofs | None = None) -> None:
         self._options = options
+        self._pace = pace
+        self._proofs = proofs
         self._most = MOST_REQUESTS * options.capacity
         self._requests = 0
-        self._meant: str | None = None
-        self._known: dict[bytes, bool] = {}
 
     async def let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = None if request.transport is None else request.transport.get_protocol()
-        if not isinstance(connection, HttpConnection):
-            return await self._guarded(request, handler)
-        connection.begun()
-        whole = False
-        try:
-            answer = await self._guarded(request, handler)
-            whole = answer.prepared
-            return answer
-        finally:
-            connection.over(whole=whole)
+        found = None if request.transport is None else request.transport.get_protocol()
+        connection = found if isinstance(found, HttpConnection) else None
+        with nullcontext() if connection is None else connection.answering():
+            return await self._guarded(request, handler, connection)
 
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._requests >= self._most:
-            return later("too many concurrent requests: try again later").answer()
-        self._requests += 1
+    async def _guarded(
+        self, request: web.Request, handler: Handler, connection: HttpConnection | None
+    ) -> web.StreamResponse:
         try:
             async with asyncio.timeout(self._options.answer_s):
-                answer = await self._answer(request, handler)
-                await answer.prepare(request)
-                await answer.write_eof()  # here, so that a client which does not read has no longer than the others
-                return answer
+                with ExitStack() as held:
+                    answer = await self._answer(request, handler, connection, held)
+                    await answer.prepare(request)
+                    await answer.write_eof()  # here, so that a client which does not read has no longer than the others
+                    return answer
         except TimeoutError:
             return self._too_late(request)
         except web.HTTPException as error:
@@ -85,78 +81,67 @@ class Gate:
                 return away.answer()
             log.error("a request failed", extra={"path": request.path, "error": kind_and_text(error)}, exc_info=error)
             return HttpRefusal(500, f"the worker could not respond: {kind_and_text(error)}").answer()
-        finally:
-            self._requests -= 1
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, handler: Handler, connection: HttpConnection | None, held: ExitStack
+    ) -> web.StreamResponse:
+        path = _OF_WORKER.sub("", request.path)
         try:
-            self._check(request.path, request.headers.get("Host", ""), request.headers.get("Authorization", ""))
+            try:
+                is_let_in = self._check(path, request)
+                if connection is not None and path not in PROBES:
+                    connection.is_let_in = connection.is_let_in or is_let_in
+                    if connection.is_spare:
+                        raise later("too many connections: ask again later")
+                if is_let_in and path not in PROBES:
+                    held.enter_context(self._place())
+            finally:  # a refusal costs its share as well
+                if path not in PROBES:
+                    await self._pace.turn()
             return await handler(request)
         except HttpRefusal as refused:
             return refused.answer()
 
-    def admits(self, headers: bytes) -> bool:
-        """Returns whether a request for a store with these headers may be answered at once: whether it is let in, and
-        nothing in its headers changes the answer.
-
-        :param headers: whole lines, each a name and a value.
-        """
+    @contextmanager
+    def _place(self) -> Iterator[None]:
         if self._requests >= self._most:
-            return False
-        found = self._known.get(headers)
-        if found is None:
-            found = self._admits(headers)
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[headers] = found
-        return found
-
-    def _admits(self, headers: bytes) -> bool:
-        values: dict[str, str] = {}
-        for line in headers[:-2].split(b"\r\n"):
-            name, _, value = line.decode("latin-1").partition(":")
-            if not line.isascii() or name.lower() in values:
-                return False
-            values[name.lower()] = value.strip(" \t")
-        if not values.keys() <= _HARMLESS or values.get("connection", "keep-alive").lower() != "keep-alive":
-            return False
+            raise later("too many concurrent requests: try again later")
+        self._requests += 1
         try:
-            self._check("", values["host"], values.get("authorization", ""))
-        except (HttpRefusal, KeyError):
-            return False
-        return True
+            yield
+        finally:
+            self._requests -= 1
 
-    def _check(self, path: str, host: str, authorization: str) -> None:
-        """Checks that a request may ask.
+    def _check(self, path: str, request: web.Request) -> bool:
+        """Checks that a request may ask; returns whether it is one that not everybody may make.
 
         :raises HttpRefusal: if it may not.
         """
-        token = self._options.token
-        if token is None:
-            if not self._is_meant_for_us(host):
+        if path in LIVENESS:
+            return False
+        tokens = self._options.credentials.tokens
+        if not tokens:
+            if not _is_meant_for_us(request.headers.get("Host", ""), self._options):
                 raise HttpRefusal(
                     403,
                     "the header Host has another host than this worker (set application.server to the host that"
                     " clients use)",
                 )
-            return
-        if _OF_WORKER.sub("", path) in OPEN_TO_ALL:
-            return
-        scheme, _, given = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_as_sent(given.strip()), token.encode()):
-            raise HttpRefusal(
-                401,
-                "a bearer token is required: use the token of the file http.token.file",
-                {"WWW-Authenticate": "Bearer"},
-            )
-
-    def _is_meant_for_us(self, host: str) -> bool:
-        """Whether a page of another site cannot have sent the request: a browser would name that site's host."""
-        if host != self._meant:  # most requests have the same
-            if not _is_of(host, self._options):
-                return False
-            self._meant = host
-        return True
+            return True
+        if path in OPEN_TO_ALL:
+            return False
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        sent = given.strip().encode("utf-8", "surrogateescape")  # it may be no UTF-8
+        if scheme.lower() == "bearer" and any(hmac.compare_digest(sent, token.encode()) for token in tokens):
+            return True
+        if scheme == PEER:
+            if self._proofs is None and path != request.path:
+                return False  # the worker checks it
+            if self._proofs is not None and self._proofs.admits(given.strip()):
+                return True
+        raise HttpRefusal(
+            401, "a bearer token is required: use the token of the file http.token.file", {"WWW-Authenticate": "Bearer"}
+        )
 
     def _too_late(self, request: web.Request) -> web.StreamResponse:
         if request.transport is not None:
@@ -164,12 +149,8 @@ class Gate:
         return later(f"the response took longer than {self._options.answer_s:g} s").answer()
 
 
-def _as_sent(header: str) -> bytes:
-    """Returns the bytes of a part of a header, which may be no UTF-8."""
-    return header.encode("utf-8", "surrogateescape")
-
-
-def _is_of(host: str, options: HttpOptions) -> bool:
+def _is_meant_for_us(host: str, options: HttpOptions) -> bool:
+    """Whether a page of another site cannot have sent the request: a browser would name that site's host."""
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     name = name.strip("[]").lower()
     if name in options.known_hosts or name == options.host.lower() or not name:
@@ -177,7 +158,7 @@ def _is_of(host: str, options: HttpOptions) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        return not options.is_loopback
+        return False
     return True
 
 
