@@ -210,7 +210,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
             " is",
         ),
         ({"processing.exception.handler": 3}, "processing.exception.handler must be a function or the import path"),
-        ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka does not accept other assignors"),
+        ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka takes no assignor of ours"),
         ({"rack.aware.assignment.tags": "a,b,c,d,e,f"}, "rack.aware.assignment.tags must be at most 5 names, got 6"),
     ],
 )
@@ -295,7 +295,7 @@ def test_older_names_of_handlers_give_way_to_the_newer(name: str, caplog: pytest
 def test_a_list_serde_in_parts_is_refused_with_what_to_set(of: str, part: str) -> None:
     assert problem({f"default.list.{of}.serde.{part}": "java.util.ArrayList"}) == (
         f"default.list.{of}.serde.{part} cannot be set: a serde of lists is one value: set default.{of}.serde to what"
-        " list_serde(inner) of streams.serdes returns"
+        " list_serde(inner) of streams.serdes gives"
     )
 
 

@@ -33,7 +33,7 @@ LIKELY = 4
 """Waiting is worthwhile if this many records are likely to arrive, judging by the arrivals since the turn before."""
 
 MANY = 100
-"""With this many records in one turn, the cost of the turn itself is small."""
+"""The number of records in one turn at which the cost of the turn itself is small."""
 
 
 class Gathering:
