@@ -247,7 +247,7 @@ def test_a_store_with_a_changelog_has_a_name_that_a_topic_can_have() -> None:
     assert "a b" in Topology().add_state_store(store.with_logging_disabled()).stores
     builder = StreamsBuilder()
     builder.stream("in").group_by_key().count(materialized=Materialized.as_(Stores.in_memory_key_value_store("a b")))
-    refused(builder.build, f"and the name {LEGAL}")
+    refused(builder.build, f"but the name {LEGAL}")
 
 
 def test_a_pattern_is_one_of_text() -> None:

@@ -159,7 +159,7 @@ def test_an_error_of_init_names_the_node() -> None:
 @pytest.mark.parametrize(
     ("supplier", "message"),
     [
-        (Shout(), "needs a supplier: a class or function that makes a new ValueTransformerWithKey"),
+        (Shout(), "needs a supplier, a class or function that makes a new ValueTransformerWithKey"),
         (lambda: SHOUT, "returned the same object twice"),
         (object, "which is not a ValueTransformerWithKey"),
         (lambda: 1 / 0, "the supplier of 't' failed: ZeroDivisionError"),

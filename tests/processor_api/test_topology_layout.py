@@ -75,7 +75,7 @@ def between(new: Topology) -> list[Difference]:
         ),
         (
             version(to="results"),
-            ["subtopology 3 writes to results, which is new", "subtopology 3 writes to out no more"],
+            ["subtopology 3 writes to results, which is new", "subtopology 3 no longer writes to out"],
         ),
         (
             version(more=lambda builder, lines: lines.to("copies")),

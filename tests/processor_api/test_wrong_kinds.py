@@ -98,12 +98,12 @@ def stream() -> Any:
         (lambda: stream().split(name="s-").branch(ANY), "branch s-1 takes a function as its predicate, got None"),
         (lambda: stream().split().branch(bool, print), "expected Branched(...), got <built-in function print>"),
         (lambda: stream().split().default_branch("rest"), "expected Branched(...), got 'rest'"),
-        (lambda: stream().process(Passing()), "processor 'KSTREAM-PROCESSOR-0000000001' needs a supplier: a class or"),
-        (lambda: stream().process_values(Passing(), name="mine"), "processor 'mine' needs a supplier: a class or"),
+        (lambda: stream().process(Passing()), "processor 'KSTREAM-PROCESSOR-0000000001' needs a supplier, a class or"),
+        (lambda: stream().process_values(Passing(), name="mine"), "processor 'mine' needs a supplier, a class or"),
         (lambda: stream().process(Passing, KEPT), "must be connected to stores by their names, got StoreBuilder"),
         (
             lambda: StreamsBuilder().add_global_store(KEPT, "in", None, Passing()),  # type: ignore[arg-type]
-            "processor 'KTABLE-SOURCE-0000000001' needs a supplier: a class or",
+            "processor 'KTABLE-SOURCE-0000000001' needs a supplier, a class or",
         ),
         (
             lambda: source().add_processor("p", Bringing, "source"),

@@ -67,7 +67,7 @@ def test_a_time_to_live_is_a_positive_duration_by_one_of_two_measures() -> None:
         with pytest.raises(TopologyError, match="store 's': a time to live must be at least 1 ms") as caught:
             PLAIN.with_time_to_live(bad)
         assert caught.value.store == "s"
-    with pytest.raises(TopologyError, match=r"store 's'.*'record_time' or 'access', not by 'reads'"):
+    with pytest.raises(TopologyError, match=r"store 's'.*'record_time' or 'access', got 'reads'"):
         PLAIN.with_time_to_live(5, by="reads")
     with pytest.raises(TypeError, match="timedelta or integer milliseconds"):
         PLAIN.with_time_to_live("1 h")  # type: ignore[arg-type]

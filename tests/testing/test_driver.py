@@ -196,7 +196,7 @@ def test_one_partition_is_all_there_is() -> None:
     with TopologyTestDriver(topology, TEXT) as driver:
         source = driver.create_input_topic("in")
         source.pipe_input("k", "0")
-        with pytest.raises(StreamsError, match="chose partition 1 of 1"):
+        with pytest.raises(StreamsError, match="chose partition 1, but the topic has 1"):
             source.pipe_input("k", "1")
         assert seen == [1, 1]
         with pytest.raises(ProductionError, match="has 1 partition in the test driver, there is no number 3"):
@@ -330,8 +330,8 @@ def test_typed_getters_of_windows_and_sessions() -> None:
                 "windows",
                 "is a timestamped-window store and cannot be read as a session store",
             ),
-            (driver.get_timestamped_session_store, "sessions", "cannot be read as a timestamped-session one"),
-            (driver.get_timestamped_window_store, "plain", "cannot be read as a timestamped-window one"),
+            (driver.get_timestamped_session_store, "sessions", "cannot be read as a timestamped-session store"),
+            (driver.get_timestamped_window_store, "plain", "cannot be read as a timestamped-window store"),
         ):
             with pytest.raises(TopologyError, match=says):
                 getter(store)
@@ -380,7 +380,7 @@ def test_unknown_names_are_told_with_what_was_perhaps_meant() -> None:
             driver.create_input_topic("inn").pipe_input("k", "v")
         with pytest.raises(TopologyError, match="no source of the topology reads topic 'elsewhere'; there are 'in'"):
             driver.pipe_raw("elsewhere", None, None, 0)
-        with pytest.raises(TopologyError, match=r"the topology has no store 'plane'; did you mean 'plain'\?"):
+        with pytest.raises(TopologyError, match=r"the topology does not have store 'plane'; did you mean 'plain'\?"):
             driver.get_state_store("plane")
         with pytest.raises(LookupError, match=r"'outt' has no records: no sink .* writes to it; did you mean 'out'\?"):
             driver.create_output_topic("outt").read_value()

@@ -56,7 +56,7 @@ def test_stores_are_read(driver: TopologyTestDriver) -> None:
     driver.create_input_topic("names", S, S).pipe_input("1", "ann")
     names = driver.query_store(StoreQueryParameters.from_name_and_type("names", types.key_value_store()))
     assert names.get("1") == "ann"
-    with pytest.raises(InvalidStateStoreError, match="cannot be read as a window one"):
+    with pytest.raises(InvalidStateStoreError, match="cannot be read as a window store"):
         driver.query_store(StoreQueryParameters.from_name_and_type("counts", types.window_store()))
     driver.close()
     with pytest.raises(StreamsError, match="closed"):
@@ -74,7 +74,7 @@ def test_a_store_that_was_asked_for_cannot_be_written(write: str, driver: Topolo
 
 
 def test_what_cannot_be_asked(driver: TopologyTestDriver) -> None:
-    with pytest.raises(UnknownStateStoreError, match=r"there are: 'counts', 'names'"):
+    with pytest.raises(UnknownStateStoreError, match=r"it has: 'counts', 'names'"):
         driver.query(StateQueryRequest.in_store("count").with_query(KeyQuery("a")))
     asked = StateQueryRequest.in_store("counts").with_query(KeyQuery("a")).with_partitions([1])
     assert driver.query(asked).partition_results[1].failure_reason is FailureReason.DOES_NOT_EXIST

@@ -113,7 +113,7 @@ def test_a_member_whose_session_ended_is_told_and_fenced() -> None:
     member.join(GroupTopology(application_id="app", prefix="app", task_counts={0: 3}, hash="0" * 8), Owner())
     member.poll()
     group.expire("a")
-    with pytest.raises(TaskMigratedError, match="member 'a' is not in the group"):
+    with pytest.raises(TaskMigratedError, match="member 'a' is no longer in the group"):
         member.commit({INPUT: OffsetAndMetadata(1)})
     member.poll()
     assert told == [(tasks(0, 1, 2), False), (tasks(), True)]

@@ -139,7 +139,12 @@ CODE = [
     ),
     script("extractor-no-number", "ProcessingError", "source 'in' failed: TypeError: expected an int (ms)", *AT_BAD),
     script("partitioner-raises", "ProcessingError", "KeyError in node 'out'", "key='key-1'", *AT_BAD, cause=OF_USER),
-    script("partitioner-range", "ProcessingError", "partitioner of sink 'out' chose partition 1 of 1", *AT_BAD),
+    script(
+        "partitioner-range",
+        "ProcessingError",
+        "partitioner of sink 'out' chose partition 1, but the topic has 1",
+        *AT_BAD,
+    ),
     script("partitioner-negative", "ProcessingError", "partitioner of sink 'out' chose partition -2 of 1", *AT_BAD),
     script("partitioner-no-number", "ProcessingError", "sink 'out' chose partition 'one' of 1", *AT_BAD),
     script(
