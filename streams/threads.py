@@ -92,6 +92,11 @@ class Helper(Protocol):
 class Threads(Protocol):
     """Makes threads, and the locks and events by which they wait for each other."""
 
+    @property
+    def run_beside_each_other(self) -> bool:
+        """Whether a thread runs while another one computes, and so can watch it."""
+        ...
+
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         """Makes a daemon thread, not started."""
         ...
@@ -119,6 +124,8 @@ class Threads(Protocol):
 
 class SystemThreads:
     """Makes threads of the operating system."""
+
+    run_beside_each_other = True
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         return threading.Thread(target=run, name=name, daemon=True)

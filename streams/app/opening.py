@@ -320,6 +320,7 @@ def _process(
         platform=platform,
         metrics=parts.metrics,
         deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
+        turns=TurnTimer(threads, platform.clock),
         listeners=listeners,
         watch=spans_by(config),
     )

@@ -467,6 +467,8 @@ class BatchLoop:
         self._environment = environment
         self._run = 1
         """Records between two checks of the clock."""
+        self._checked = 0
+        """Records before the last check."""
         self._done = 0
 
     def run(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
@@ -474,13 +476,19 @@ class BatchLoop:
         queue, reader = self.queue, self.queue.reader
         is_ahead = reader.cursor.stream_time > reader.time_limit.latest  # each record is compared with the clock then
         one_by_one = limit == 1 or queue.head is not None or not reader.source.reads_alone or is_ahead
+        pace = self._environment.thread.pace
+        if pace is not None:
+            pace.cursor = reader.cursor
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
-            pace, message = self._environment.thread.pace, reader.cursor.message
+            message = reader.cursor.message
             if pace is not None:  # the record may have failed because a slow one before it was too late
                 pace.check(self._run, lambda: ("a record", reader.place(message)))
             raise
+        finally:
+            if pace is not None:
+                pace.cursor = None
 
     def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         queue, reader = self.queue, self.queue.reader
@@ -489,6 +497,7 @@ class BatchLoop:
             return 0
         pace, self._done = self._environment.thread.pace, len(messages)
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
+        late: Sequence[bool] = () if pace is None else pace.late
         cursor, source = reader.cursor, reader.source
         read_key, read_value = source.read_key, source.read_value
         stream_time, time_limit = cursor.stream_time, reader.time_limit
@@ -527,11 +536,19 @@ class BatchLoop:
                     # Found here, once in a while: to count would cost something for each record.
                     self._done = next(number for number, one in enumerate(messages, 1) if one is message)
                     break
+            if late and pace is not None:
+                self._end_early(messages, message, pace)
+                break
         queue.partition_time = max(queue.partition_time, stream_time)
         done = self._done
         queue.position = messages[done - 1].offset() + 1
         queue.messages.extendleft(reversed(messages[done:]))
         return done
+
+    def _end_early(self, messages: list[Any], last: Any, pace: Pace) -> None:
+        """Ends the turn behind a record, in the middle of a run."""
+        self._done = next(number for number, one in enumerate(messages, 1) if one is last)
+        self._run = pace.check(self._done - self._checked, lambda: ("a record", self.queue.reader.place(last)))
 
     def _forward_of(self, source: BoundSource, headers: Iterable[Any]) -> tuple[Iterable[Any], Forward]:
         """Returns the headers of some records, and where a source forwards these to: past a probe that need not see
@@ -551,6 +568,7 @@ class BatchLoop:
 
         pace.begin_run()
         while done < total:
+            self._checked = done
             some = messages[done : done + run]
             yield some
             done += len(some)
@@ -561,9 +579,10 @@ class BatchLoop:
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         count, pace, queue, cursor = 0, self._environment.thread.pace, self.queue, self.queue.reader.cursor
+        late: Sequence[bool] = () if pace is None else pace.late
         if pace is not None:
             pace.begin_run()
-        check_at = min(self._run, limit)
+        checked, check_at = 0, min(self._run, limit)
         while count < limit:
             head = queue.take()
             if head is None:
@@ -574,10 +593,10 @@ class BatchLoop:
                 punctuate()
                 if self._environment.operators.remainders:
                     break
-            if pace is not None and count >= check_at:
+            if pace is not None and (count >= check_at or late):
                 message = head[-1]
-                self._run = pace.check(self._run, lambda: ("a record", queue.reader.place(message)))  # noqa: B023 - called at once
+                self._run = pace.check(count - checked, lambda: ("a record", queue.reader.place(message)))  # noqa: B023 - called at once
                 if pace.over:
                     break
-                check_at = count + self._run
+                checked, check_at = count, count + self._run
         return count

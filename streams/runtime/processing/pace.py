@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from processor_api.clock import Clock
 from processor_api.errors import ProcessingError
 from processor_api.task_id import TaskId, TopicPartition
+from state.row_format.record_context import Cursor
 
 CHECK_INTERVAL_S = 200e-6
 """How much work to do between two checks of the clock, which cost about a microsecond each."""
@@ -162,6 +163,10 @@ class Pace:
         self._until = self._checked = 0.0
         self.over = False
         """Whether the turn is over, as of the last check."""
+        self.late: list[bool] = []
+        """Not empty if the turn is over, as another thread has seen (:meth:`look`): read after each record."""
+        self.cursor: Cursor | None = None
+        """The cursor of the task whose records are processed now, one after the other."""
         self.served: TaskId | None = None
         """The task that had the last turn, if others have to wait for the next one."""
         self.calls = UserCalls()
@@ -175,6 +180,7 @@ class Pace:
         now = self._checked = self._now()
         self._until = min(max(commit_due, now + min(TURN_MIN_S, self._turn_s)), now + self._turn_s)
         self.over = False
+        self.late.clear()
 
     def ends_here(self) -> bool:
         """Checks the clock between two tasks; returns whether the turn is over."""
@@ -186,6 +192,17 @@ class Pace:
         """Returns the task behind which this turn begins; ``None`` if the last one reached all of them."""
         served, self.served = self.served, None
         return served
+
+    def look(self) -> None:
+        """Notes that the turn is over, while a record is being processed; called by another thread."""
+        if not self.late and (self._now() >= self._until or self.stopping()):
+            self.late.append(True)
+
+    @property
+    def message(self) -> Any:
+        """The message that is processed now; ``None`` between tasks; any thread may ask."""
+        cursor = self.cursor
+        return None if cursor is None else cursor.message
 
     def begin_run(self) -> None:
         """Begins the time that the next :meth:`check` measures."""

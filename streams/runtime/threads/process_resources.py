@@ -21,6 +21,7 @@ from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.processing.probe import RecordWatch
+from streams.runtime.tasks.turn_timer import TurnTimer
 
 
 @dataclass
@@ -77,6 +78,8 @@ class ProcessResources:
     platform: Platform
     metrics: Metrics
     deploy_check: DeployCheck
+    turns: TurnTimer
+    """Looks at the stream threads from a thread of its own."""
     watch: RecordWatch | None = None
     """Sees the records of the tasks, where ``trace.keys`` and ``trace.every`` do not."""
     listeners: StateListeners = StateListeners()

@@ -15,6 +15,8 @@ class ThreadsOfSimulation:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
+    run_beside_each_other = False
+
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         return SimulatedThread(self._scheduler, self._scheduler.process(), run, name)
 
