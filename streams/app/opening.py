@@ -34,6 +34,7 @@ from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
+from streams.runtime.tasks.turn_timer import TurnTimer
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources, StateListeners
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
 from streams.telemetry import spans_by

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import warnings
 from typing import Any, TextIO
 
 import structlog
@@ -136,6 +137,15 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
+) -> None:
+    """Logs a warning of Python as a line, instead of writing it to standard error as text of its own."""
+    place = {"category": category.__name__, "warning": plain_str(message), "at": f"{filename}:{lineno}"}
+    logging.getLogger("py.warnings").warning("a library warns", extra=place)
 
 
 class _Handler(logging.StreamHandler[TextIO]):

@@ -22,11 +22,12 @@ log = logging.getLogger("streams.kafka.client")
 class ClientLog:
     """Receives the lines that librdkafka logs, instead of a logger; without one, it writes them to standard error.
 
-    They are logged at level debug: what follows from them is reported as an error or an event as well.
+    They are logged at level debug, and those of a client that takes no more calls at level info: what follows from
+    them is reported as an error or an event as well, and a thread that continues with new clients is no error.
     """
 
     def log(self, level: int, template: str, *fields: str) -> None:
-        log.log(logging.ERROR if level >= logging.CRITICAL else logging.DEBUG, template, *fields)
+        log.log(logging.INFO if level >= logging.CRITICAL else logging.DEBUG, template, *fields)
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

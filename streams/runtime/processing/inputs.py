@@ -536,7 +536,8 @@ class BatchLoop:
                     # Found here, once in a while: to count would cost something for each record.
                     self._done = next(number for number, one in enumerate(messages, 1) if one is message)
                     break
-            if late and pace is not None:
+            if late:
+                assert pace is not None
                 self._end_early(messages, message, pace)
                 break
         queue.partition_time = max(queue.partition_time, stream_time)

@@ -275,6 +275,7 @@ class ThreadResources:
         :raises TopologyError: if members of another topology have left records behind that this one would never read.
         """
         self.pace.stopping = self.collector.patience.stopping = stopping.is_set
+        self.process.turns.watch(self.pace, self.identity.thread)
         if self.process.config.exactly_once:
             # ends what a former producer of this id left open, before offsets are read
             self.clients.producer.init_transactions()
@@ -337,6 +338,7 @@ class ThreadResources:
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
+            lambda: self.process.turns.forget(self.identity.thread),
             self._remember_member,
             # The tasks first: once this member has left, another one opens them.
             lambda: self.manager.close_all(dirty=not clean),
