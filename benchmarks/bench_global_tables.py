@@ -50,7 +50,7 @@ def write_topic(directory: Path, rows: int, size: int) -> str:
         some = [
             (b"customer-%09d" % n, b"%09d" % n + b"x" * (size - 9), n, None) for n in order[begin : begin + WRITTEN]
         ]
-        writer.write("record", state_rows("customers", 0, some, begin))
+        writer.write("record", state_rows("customers", 0, some, range(begin, begin + len(some))))
     (kind,) = writer.finish()
     return str(directory / f"{kind}.parquet")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import stat
 import uuid
 from contextlib import suppress
@@ -112,6 +113,16 @@ def write_own(path: Path, text: str, mode: int = 0o640) -> None:
     if not path.is_symlink():
         _clear_way(path)
     aside.replace(path)
+
+
+def link_or_copy(path: str | Path, target: Path) -> None:
+    """Makes a file as a further name of another one, or as a copy where that cannot be."""
+    try:
+        if not os.access(path, os.W_OK):
+            raise PermissionError
+        os.link(path, target)
+    except OSError:  # another file system, or another owner
+        shutil.copyfile(path, target)
 
 
 def sync_directory(path: Path) -> None:

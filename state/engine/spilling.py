@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from weakref import WeakSet
 
 from state.engine.memory import MemoryFamily
-from state.engine.port import Engine, Family, Snapshot
+from state.engine.port import Checkpointing, Engine, Family, Snapshot
 from state.engine.snapshot import DictSnapshot
 
 ROWS_IN_MEMORY_BYTES = 64 << 20
@@ -124,15 +125,18 @@ class SpillingEngine:
 
     :param open_below: opens the database for the rows that are too many for the memory; called at most once.
     :param most_bytes: the bytes of rows that may be in memory.
+    :param is_filled: whether the database has rows already, so that it is opened at once.
     """
 
     persistent = True
 
-    def __init__(self, open_below: Callable[[], Engine], most_bytes: int = ROWS_IN_MEMORY_BYTES) -> None:
+    def __init__(
+        self, open_below: Callable[[], Engine], most_bytes: int = ROWS_IN_MEMORY_BYTES, *, is_filled: bool = False
+    ) -> None:
         self._open_below = open_below
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._below: Engine | None = None
+        self._below = open_below() if is_filled else None
         self._families: dict[str, SpillingFamily] = {}
         self._read: list[SpillingFamily] = []
         """The families of which ranges were opened since the last write."""
@@ -245,6 +249,15 @@ class SpillingEngine:
     def flush(self) -> None:
         """Does nothing: the rows end with the engine."""
 
+    def save(self, directory: Path) -> None:
+        """Writes all rows to the database, and its files to a directory, which must not exist.
+
+        :raises StateError: if they cannot be written.
+        """
+        self.spill()
+        assert self._below is not None
+        save_files(self._below, directory)
+
     def clear(self, families: Collection[str]) -> None:
         with self._lock:
             for name in families:
@@ -264,6 +277,15 @@ class SpillingEngine:
         self._families.clear()
         if below is not None:
             below.close()
+
+
+def save_files(database: Engine, directory: Path) -> None:
+    """Writes the files of a database to a directory, which must not exist.
+
+    :raises StateError: if they cannot be written.
+    """
+    database.flush()
+    cast(Checkpointing, database).checkpoint(directory, ())()
 
 
 def _size(key: bytes, value: bytes | None) -> int:

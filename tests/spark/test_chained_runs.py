@@ -21,7 +21,8 @@ SEEDS = 40
 MANY = 500
 
 
-def check(found: Drawn, path: Path) -> None:
+def check(found: Drawn, path: Path, **options: Any) -> set[str]:
+    """Returns the kinds of files that the runs have."""
     whole = run(found, found.rows, path / "whole")
     expected = outputs(whole)
     written: dict[int, list[Any]] = {}
@@ -30,7 +31,7 @@ def check(found: Drawn, path: Path) -> None:
     for number, rows in enumerate(days(found)):
         # A global table is not in the order of time: all of it is there before the first record.
         given = {**rows, **{topic: found.rows[topic] if number == 0 else [] for topic in globals_}}
-        last = run(found, given, path / f"day-{number}", last)
+        last = run(found, given, path / f"day-{number}", last, **options)
         for task, records in outputs(last).items():
             written.setdefault(task, []).extend(records)
     assert last is not None
@@ -38,6 +39,7 @@ def check(found: Drawn, path: Path) -> None:
     assert tables(last, found.shape.stores) == tables(whole, found.shape.stores), found
     assert last.position.offsets() == whole.position.offsets()
     assert last.position.times() == whole.position.times()
+    return {one.name.partition("-")[0] for one in path.glob("day-*/stage=*/kind=*")}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -45,10 +47,16 @@ def test_a_history_cut_into_runs_gives_what_one_run_gives(seed: int, tmp_path: P
     check(drawn(seed), tmp_path)
 
 
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_runs_that_write_only_what_they_change_give_what_one_run_gives(seed: int, tmp_path: Path) -> None:
+    check(drawn(seed), tmp_path, state_bytes=0)
+
+
 @pytest.mark.slow
 def test_many_histories_cut_into_runs_give_what_one_run_gives(tmp_path: Path) -> None:
     for seed in range(SEEDS, SEEDS + MANY):
         check(drawn(seed), tmp_path / str(seed))
+        check(drawn(seed), tmp_path / f"{seed}-on-disk", state_bytes=0)
 
 
 def test_the_drawn_histories_have_every_shape() -> None:

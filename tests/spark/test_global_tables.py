@@ -87,7 +87,7 @@ def history() -> list[HistoryRow]:
 def topic_file(directory: Path, topic: str) -> str:
     """Writes the records of a topic as a run has them; returns the path."""
     writer = RowWriter(directory)
-    writer.write("record", state_rows(topic, 0, [row[:4] for row in history()], 0))
+    writer.write("record", state_rows(topic, 0, rows := [row[:4] for row in history()], range(len(rows))))
     (kind,) = writer.finish()
     return str(directory / f"{kind}.parquet")
 

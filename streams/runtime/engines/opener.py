@@ -52,17 +52,20 @@ def check_engines(topology: TopologyData) -> None:
             check_engine(builder.supplier.engine, builder.name)
 
 
-def spilling(open_engine: OpenEngine, most_bytes: int = ROWS_IN_MEMORY_BYTES) -> OpenEngine:
+def spilling(open_engine: OpenEngine, most_bytes: int = ROWS_IN_MEMORY_BYTES, *, is_filled: bool = False) -> OpenEngine:
     """Returns a function that opens engines for state that ends with its process: what is to be on RocksDB stays in
     memory until it exceeds this many bytes.
 
     :param open_engine: opens all other engines, and RocksDB for the rows that are too many.
+    :param is_filled: whether the directory has a database of RocksDB with rows.
     """
 
     def opened(name: str, directory: Path, families: Sequence[str]) -> Engine:
         if name != ROCKSDB:
             return open_engine(name, directory, families)
-        return cast(Engine, SpillingEngine(lambda: open_engine(name, directory, families), most_bytes))
+        return cast(
+            Engine, SpillingEngine(lambda: open_engine(name, directory, families), most_bytes, is_filled=is_filled)
+        )
 
     return opened
 

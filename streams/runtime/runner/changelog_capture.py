@@ -5,6 +5,9 @@ rows of a store's engine cannot take their place: they lack the timestamps and h
 
 In a store that keeps duplicates every put is a row of its own, so all of the history would be kept for a join whose
 windows are seconds long. Their rows are dropped once they have expired.
+
+A task that continues with the records of an earlier one can have its changes tracked: which records it wrote, and which
+earlier ones these replace. The cost is that of the changed records, not of all.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ import pickle
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
+from state.engine.spilling import save_files
 from state.formats.keys import window_start
 
 ChangelogRow = tuple[bytes, bytes | None, int, HeaderList | None]
@@ -34,6 +40,19 @@ LOAD_ROWS = 2000
 """Rows that are written to the database at once."""
 
 _Record = tuple[bytes | None, int, HeaderList | None]
+
+
+class Change(NamedTuple):
+    """One key whose record is another one than that of the earlier task."""
+
+    number: int | None
+    """The number of the record; ``None`` if the key was deleted."""
+    row: ChangelogRow | None
+    replaces: int | None
+    """The number of the earlier record; ``None`` if there was none."""
+    former: ChangelogRow | None
+
+
 _Log = Callable[[bytes, bytes | None, int, HeaderList | None], None]
 
 _HEAD = struct.Struct(">QqB")
@@ -56,6 +75,23 @@ class _Topic:
     """Records that are not on disk, in the order in which they were written."""
     spilled: bool = False
     """Whether records are on disk."""
+    next: int = 0
+    """The number of the next record that goes to disk."""
+    first: int | None = None
+    """The number of the first record whose changes are tracked; ``None`` if none are."""
+    count: int = 0
+    """The number of records at that time."""
+    changed: int = 0
+    """The number of keys whose record is another one since."""
+
+    @property
+    def tracks(self) -> bool:
+        """Whether changes are tracked, which are fewer than half of the records."""
+        return self.first is not None and 2 * self.changed <= self.count
+
+    def row_of(self, record: ChangelogRow) -> ChangelogRow:
+        """Returns a record without the time of a version in its key."""
+        return (record[0][: -_TIME.size], *record[1:]) if self.versioned else record
 
     def is_over(self, key: bytes) -> bool:
         """Whether a row has expired."""
@@ -86,7 +122,6 @@ class ChangelogCapture:
         self._most_bytes = most_bytes
         self._engine: Engine | None = None
         self._bytes = 0
-        self._next = 0
         self._closed = False
 
     @property
@@ -143,7 +178,7 @@ class ChangelogCapture:
         if self._bytes > self._most_bytes:
             self._drop_expired()
             if self._bytes > self._most_bytes // 2:  # otherwise the next check would follow soon
-                self._spill()
+                self.spill()
 
     # ------------------------------------------------------------------ the records
 
@@ -155,38 +190,44 @@ class ChangelogCapture:
 
         :raises StreamsError: if the capture is closed.
         """
+        return (row for _, row in self.numbered(topic))
+
+    def numbered(self, topic: str) -> Iterator[tuple[int, ChangelogRow]]:
+        """Yields :meth:`rows` with their numbers, which rise."""
+        found = self._open_topic(topic)
+        rows: Iterator[tuple[int, ChangelogRow]]
+        if not found.spilled:
+            rows = enumerate([(place, *record) for place, record in found.waiting.items()])
+        else:
+            self.spill()
+            self._put_in_order(topic)
+            rows = self._in_order(topic)
+        for number, row in rows:
+            if not found.is_over(row[0]) and (found.versioned or row[1] is not None):
+                yield number, found.row_of(row)
+
+    def _open_topic(self, topic: str) -> _Topic:
         if self._closed:
             raise StreamsError(f"the records of changelog {topic!r} are gone: read them before close()", topic=topic)
-        found = self._topics[topic]
-        if not found.spilled:
-            rows = iter([(place, *record) for place, record in found.waiting.items()])
-        else:
-            self._spill()
-            rows = self._in_order(topic)
-        for place, value, timestamp, headers in rows:
-            if found.is_over(place):
-                continue
-            if found.versioned:
-                yield place[: -_TIME.size], value, timestamp, headers
-            elif value is not None:
-                yield place, value, timestamp, headers
+        return self._topics[topic]
 
-    def _in_order(self, topic: str) -> Iterator[ChangelogRow]:
-        """Yields the records on disk by their numbers: written once more, since they are there by their keys."""
-        engine = self._engine
-        assert engine is not None
-        order = _order_family(topic)
+    def _put_in_order(self, topic: str) -> None:
+        """Writes the records on disk once more by their numbers, since they are there by their keys."""
+        engine, order = self._database(), _order_family(topic)
         engine.clear([order])
         batch = engine.batch()
         for count, (place, row) in enumerate(engine.family(topic).range(), 1):
-            batch.put(row[: _ORDER.size], _ORDER.pack(len(place)) + place + row, engine.family(order).handle)
+            batch.put(row[: _ORDER.size], _with_place(place, row), engine.family(order).handle)
             if count % LOAD_ROWS == 0:
                 engine.load(batch)
                 batch = engine.batch()
         engine.load(batch)
-        for _, both in engine.family(order).range():
+
+    def _in_order(self, topic: str) -> Iterator[tuple[int, ChangelogRow]]:
+        """Yields the records that are on disk by their numbers."""
+        for number, both in self._database().family(_order_family(topic)).range():
             end = _ORDER.size + _ORDER.unpack_from(both)[0]
-            yield _read_row(both[_ORDER.size : end], both[end:])
+            yield _ORDER.unpack(number)[0], _read_row(both[_ORDER.size : end], both[end:])
 
     def _drop_expired(self) -> None:
         for found in self._topics.values():
@@ -198,17 +239,21 @@ class ChangelogCapture:
                     if headers:
                         self._bytes -= _header_bytes(headers)
 
-    def _spill(self) -> None:
+    def spill(self) -> None:
         """Writes what is in memory to disk."""
-        engine = self._engine
-        if engine is None:
-            families = [name for topic in self._topics for name in (topic, _order_family(topic))]
-            engine = self._engine = self._open_engine(families)
+        engine = self._database()
         for topic, found in self._topics.items():
             if found.waiting:
                 found.spilled = True
-                self._write(engine, topic, found)
+                write = self._write if found.first is None else self._write_changes
+                write(engine, topic, found)
         self._bytes = 0
+
+    def _database(self) -> Engine:
+        if self._engine is None:
+            families = [name for topic in self._topics for name in (topic, _order_family(topic), _former_family(topic))]
+            self._engine = self._open_engine(families)
+        return self._engine
 
     def _write(self, engine: Engine, topic: str, found: _Topic) -> None:
         waiting, handle = found.waiting, engine.family(topic).handle
@@ -217,13 +262,113 @@ class ChangelogCapture:
             if record[0] is None and not found.versioned:
                 batch.delete(place, handle)
             else:
-                self._next += 1
-                batch.put(place, _row_of(self._next, record), handle)
+                batch.put(place, _row_of(found.next, record), handle)
+                found.next += 1
             if count % LOAD_ROWS == 0:
                 engine.load(batch)
                 batch = engine.batch()
         engine.load(batch)
         waiting.clear()
+
+    # ------------------------------------------------------------------ changes
+
+    def resume(self, known: Mapping[str, tuple[int, int]]) -> None:
+        """Continues with the records in the database of an earlier capture, whose changes are tracked from now on.
+
+        :param known: the number of records of each changelog that it has, and the number of its next record. Those of
+            other changelogs are deleted.
+        """
+        engine = self._database()
+        engine.clear([family for topic in self._topics for family in (_order_family(topic), _former_family(topic))])
+        engine.clear([topic for topic in self._topics if topic not in known])
+        for topic, (count, number) in known.items():
+            found = self._topics[topic]
+            found.spilled, found.count, found.next, found.first = True, count, number, number
+
+    def track(self) -> None:
+        """Tracks the changes of all records that are here; but not of those that expire here."""
+        self.spill()
+        for found in self._topics.values():
+            if found.lasts_ms is None:
+                found.spilled, found.count, found.first = True, found.next, found.next
+
+    @property
+    def tracked(self) -> Mapping[str, int]:
+        """The changelogs whose changes are tracked, with the number of the next record of each."""
+        return {topic: found.next for topic, found in self._topics.items() if found.first is not None}
+
+    def changed(self) -> dict[str, int] | None:
+        """Writes all records to disk; returns the number of keys of each tracked changelog that have changed. ``None``
+        if they are more than half of the records of one: then :meth:`changes` are not known."""
+        self.spill()
+        tracked = {topic: found for topic, found in self._topics.items() if found.first is not None}
+        if not all(found.tracks for found in tracked.values()):
+            return None
+        return {topic: found.changed for topic, found in tracked.items()}
+
+    def changes(self, topic: str) -> Iterator[Change]:
+        """Yields the keys whose records have changed, those that have a record in the order in which they were written.
+
+        A key that was deleted and written again has a change too, even if the record is the same.
+        """
+        found, engine = self._open_topic(topic), self._database()
+        former_of, now = engine.family(_former_family(topic)).get, engine.family(topic).get
+
+        def change(number: int | None, row: ChangelogRow | None, place: bytes, former: bytes | None) -> Change:
+            if former is None:
+                return Change(number, row, None, None)
+            return Change(number, row, _ORDER.unpack_from(former)[0], found.row_of(_read_row(place, former)))
+
+        for number, row in self._in_order(topic):
+            yield change(number, found.row_of(row), row[0], former_of(row[0]))
+        for place, former in engine.family(_former_family(topic)).range():
+            if now(place) is None:
+                yield change(None, None, place, former)
+
+    def _write_changes(self, engine: Engine, topic: str, found: _Topic) -> None:
+        """Writes records that are in memory, and notes those that they replace.
+
+        A record that was written earlier than the tracking is kept as the former one of its key; later ones are
+        deleted from the order.
+        """
+        if not found.tracks:
+            self._write(engine, topic, found)
+            return
+        waiting, rows = found.waiting, engine.family(topic)
+        row_handle = rows.handle
+        order, former = (engine.family(name(topic)).handle for name in (_order_family, _former_family))
+        get, first = rows.get, found.first
+        assert first is not None
+        batch: Batch = engine.batch()
+        for count, (place, record) in enumerate(waiting.items(), 1):
+            before = get(place)
+            if before is None:
+                found.changed += 1
+            elif _ORDER.unpack_from(before)[0] < first:
+                batch.put(place, before, former)
+                found.changed += 1
+            else:
+                batch.delete(before[: _ORDER.size], order)
+            if record[0] is None and not found.versioned:
+                batch.delete(place, row_handle)
+            else:
+                row = _row_of(found.next, record)
+                batch.put(place, row, row_handle)
+                batch.put(row[: _ORDER.size], _with_place(place, row), order)
+                found.next += 1
+            if count % LOAD_ROWS == 0:
+                engine.load(batch)
+                batch = engine.batch()
+        engine.load(batch)
+        waiting.clear()
+
+    def save(self, directory: Path) -> None:
+        """Writes all records to disk, and the files of the database to a directory, which must not exist.
+
+        :raises StateError: if they cannot be written.
+        """
+        self.spill()
+        save_files(self._database(), directory)
 
     def close(self) -> None:
         """Closes the database, if there is one; the records are gone."""
@@ -235,6 +380,14 @@ class ChangelogCapture:
 
 def _order_family(topic: str) -> str:
     return f"{topic}.order"
+
+
+def _former_family(topic: str) -> str:
+    return f"{topic}.former"
+
+
+def _with_place(place: bytes, row: bytes) -> bytes:
+    return _ORDER.pack(len(place)) + place + row
 
 
 def _header_bytes(headers: HeaderList) -> int:

@@ -16,6 +16,19 @@ HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
 """``(key, value, timestamp_ms, headers, offset)``"""
 
 
+@dataclass(frozen=True)
+class SavedState:
+    """The files of databases that an earlier runner saved (:meth:`~streams.runtime.runner.task_runner.TaskRunner.save`)
+    and that this one continues with."""
+
+    stores: Path | None
+    """The directory of those of the stores on RocksDB; ``None`` if the task has none."""
+    changelogs: Path
+    """The directory of those of the captured changelogs."""
+    known: Mapping[str, tuple[int, int]]
+    """The number of records of each changelog whose changes were tracked, and the number of its next record."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunnerOptions:
     """Holds the options of a :class:`streams.runtime.runner.task_runner.TaskRunner`."""
@@ -41,6 +54,10 @@ class RunnerOptions:
     `global_rows` are not read then, and no processor of a global store runs."""
     state: Mapping[str, Iterable[ChangelogRow]] = field(default_factory=dict)
     """The rows that each store begins with, by the topic of its changelog."""
+    saved: SavedState | None = None
+    """The databases that the runner begins with: `state` is read only for what they lack."""
+    tracks_changes: bool = False
+    """Whether the changes of the rows of `state` are tracked, if these are too many for the memory."""
     partition_times: Mapping[str, int] = field(default_factory=dict)
     """The time in ms that each input topic begins with."""
     processor_times: Mapping[str, int] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from processor_api.clock import ManualClock
 from processor_api.context import HeldBack
@@ -23,8 +23,11 @@ from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
-from state.engine.port import Engine
-from state.registry.kinds import changelog_records_of, restore_of
+from state.directory.metadata import DATABASE
+from state.directory.own_files import link_or_copy
+from state.engine.port import OFFSETS, POSITIONS, Engine
+from state.engine.spilling import SpillingEngine
+from state.registry.kinds import changelog_records_of, families_of, restore_of
 from state.windowed.segments import Retention
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
@@ -39,9 +42,9 @@ from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.punctuations import Grids
 from streams.runtime.runner.captured import CapturingProducer, Output
-from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
+from streams.runtime.runner.changelog_capture import Change, ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, history_records
-from streams.runtime.runner.options import RunnerOptions
+from streams.runtime.runner.options import RunnerOptions, SavedState
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.record_runs import RunColumns
@@ -50,6 +53,9 @@ from streams.runtime.tasks.task import Task, TaskState
 # State that a task over history begins with: the rows of its stores, and the times of its inputs and operators.
 
 LOAD_ROWS = 10_000
+STORES, CHANGELOGS = "stores", "changelogs"
+"""The names of the directories of saved databases."""
+TABLE_FILE = ".sst"
 
 
 def kept_stores(plan: TaskPlan) -> dict[str, str]:
@@ -59,9 +65,18 @@ def kept_stores(plan: TaskPlan) -> dict[str, str]:
     return {store: changelog_name(plan.prefix, store) for store in plan.stores if store not in own}
 
 
-def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: ChangelogCapture) -> None:
+def saved_families(plan: TaskPlan) -> list[str]:
+    """Returns the families of those stores of a task that are on RocksDB: the rows of saved databases are theirs."""
+    builders = [plan.topology.stores[name] for name in plan.stores]
+    return sorted(one for each in builders if each.supplier.engine == ROCKSDB for one in families_of(each))
+
+
+def load_rows(
+    task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: ChangelogCapture, saved: SavedState | None = None
+) -> None:
     """Fills the stores of a task that has not started with rows of their changelogs, which are captured too.
 
+    :param saved: the databases that have been opened; rows that are in one are not put there.
     :raises TopologyError: if the task has no store with such a changelog.
     """
     own = {topic: store for store, topic in task.plan.changelogs.items() if topic in capture.topics}
@@ -74,24 +89,56 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
                 topic=topic,
                 task=str(task.id),
             )
-        _load(task, stores[topic], rows, capture.writer(topic) if topic in own else None)
+        is_there = saved is not None and saved.stores is not None and _is_on_rocksdb(task, stores[topic])
+        is_captured = topic in own and (saved is None or topic not in saved.known)
+        takers = [] if is_there else [_restoring(task, stores[topic])]
+        if is_captured:
+            takers.append(_capturing(capture, topic))
+        left = iter(rows if takers else ())
+        while some := list(islice(left, LOAD_ROWS)):
+            for take in takers:
+                take(some)
 
 
-def _load(
-    task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[[Any, Any, int, Any], None] | None
-) -> None:
+def _is_on_rocksdb(task: Task, store: str) -> bool:
+    return task.plan.topology.stores[store].supplier.engine == ROCKSDB
+
+
+def _restoring(task: Task, store: str) -> Callable[[list[ChangelogRow]], None]:
     engine = task.stores.progress.engine_of(store)
     restore = restore_of(task.plan.topology.stores[store], engine)
-    left = iter(rows)
-    while some := list(islice(left, LOAD_ROWS)):
-        keys, values, stamps, headers = zip(*some, strict=True)
+
+    def take(rows: list[ChangelogRow]) -> None:
+        keys, values, stamps, headers = zip(*rows, strict=True)
         batch = engine.batch()
         times, found = as_written(stamps, headers)
         restore(batch, iter(keys), iter(values), times, iter(found))
         engine.load(batch)
-        if captured is not None:
-            for row in some:
-                captured(*row)
+
+    return take
+
+
+def _capturing(capture: ChangelogCapture, topic: str) -> Callable[[list[ChangelogRow]], None]:
+    write = capture.writer(topic)
+
+    def take(rows: list[ChangelogRow]) -> None:
+        for row in rows:
+            write(*row)
+        capture.settle()
+
+    return take
+
+
+def open_saved(files: Path, directory: Path) -> None:
+    """Puts the files of a saved database where an engine opens it: table files, which never change, as further names
+    of these where the file systems allow that, others as copies.
+
+    :param directory: of the task.
+    """
+    target = directory / DATABASE
+    target.mkdir(parents=True)
+    for path in files.iterdir():
+        (link_or_copy if path.suffix == TABLE_FILE else shutil.copyfile)(path, target / path.name)
 
 
 def start_offsets(
@@ -144,6 +191,8 @@ class TaskRunner:
         directory = resources.directory / str(TaskId(subtopology, partition))
         self._opened.callback(shutil.rmtree, directory, ignore_errors=True)
         self.partition = partition
+        self.directory = resources.directory
+        """Where the runner and others with the same resources have files; it is removed with these."""
         self.clock = ManualClock(options.start_ms)
         self._task: Task | None = None
         self._capture: ChangelogCapture | None = None
@@ -158,7 +207,9 @@ class TaskRunner:
             self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes // COUNTED_PART)
             self._task = self._open_task(directory)
             self._opened.callback(self._task.close)
-            load_rows(self._task, options.state, self._capture)
+            load_rows(self._task, options.state, self._capture, options.saved)
+            if options.tracks_changes and self._capture.spilled and options.saved is None:
+                self._capture.track()
             if not options.event_time:
                 self._start()
         except BaseException:
@@ -180,10 +231,15 @@ class TaskRunner:
             if kinds[store].supplier.parameters.get("retain_duplicates")
             for retention in [Retention.of(kinds[store], persistent=True)]
         }
-        return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes, lasting)
+        capture = ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes, lasting)
+        if self._options.saved is not None:
+            open_saved(self._options.saved.changelogs, directory)
+            capture.resume(self._options.saved.known)
+        return capture
 
     def _open_task(self, directory: Path) -> Task:
         config, resources = self._resources.config, self._resources
+        stores = None if self._options.saved is None else self._options.saved.stores
         assembly = TaskAssembly(
             settings=TaskSettings.of(
                 config,
@@ -193,10 +249,15 @@ class TaskRunner:
             ),
             error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
-            open_engine=spilling(resources.engines.open, self._options.store_bytes),
+            open_engine=spilling(resources.engines.open, self._options.store_bytes, is_filled=stores is not None),
             budget=self._budget,
         )
-        return assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), directory)
+        if stores is not None:
+            open_saved(stores, directory)
+        task = assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), directory)
+        if stores is not None:  # offsets were those of the earlier runner
+            task.stores.engines[ROCKSDB].clear([OFFSETS, POSITIONS])
+        return task
 
     def _start(self) -> None:
         task, options = self._running, self._options
@@ -323,6 +384,40 @@ class TaskRunner:
         which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
         capture = self._captured
         return {topic: capture.rows(topic) for topic in capture.topics}
+
+    @property
+    def tracked(self) -> Mapping[str, int]:
+        """The changelogs whose changes are tracked, with the number of the next record of each."""
+        return self._captured.tracked
+
+    def changed(self) -> Mapping[str, int] | None:
+        """Returns the number of keys of each tracked changelog that have changed by the last `commit`; ``None`` if they
+        are too many, so that :meth:`changes` are not known."""
+        return self._captured.changed()
+
+    def changes(self) -> dict[str, Iterator[Change]]:
+        """Returns the changes of each tracked changelog by the last `commit`."""
+        capture = self._captured
+        return {topic: capture.changes(topic) for topic in capture.tracked}
+
+    def numbered(self) -> dict[str, Iterator[tuple[int, ChangelogRow]]]:
+        """Returns the rows of :meth:`changelog` with their numbers, by which changes name them."""
+        capture = self._captured
+        return {topic: capture.numbered(topic) for topic in capture.topics}
+
+    def save(self, directory: Path) -> list[Path]:
+        """Writes the databases as of the last `commit`, for a runner that continues with them; returns their
+        directories, `STORES` and `CHANGELOGS`, of which there is no more than the latter without a store on RocksDB.
+
+        :param directory: does not exist; on the file system of the runner's directory.
+        :raises StateError: if they cannot be written.
+        """
+        directory.mkdir(parents=True)
+        engine = self._running.stores.engines.get(ROCKSDB)
+        if engine is not None:
+            cast(SpillingEngine, engine).save(directory / STORES)
+        self._captured.save(directory / CHANGELOGS)
+        return sorted(directory.iterdir())
 
     def other_rows(self) -> dict[str, Iterator[ChangelogRow]]:
         """Returns the rows after the last `commit` of stores that write no changelog, such as tables whose changelog is

@@ -19,15 +19,16 @@ from processor_api.topology.topology import Topology
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.runner.task_runner import kept_stores
+from streams.runtime.runner.task_runner import kept_stores, saved_families
 from streams.spark import errors
 from streams.spark.backfill.engine import Attempt, InputRows
 from streams.spark.backfill.history import HEADERS, History
 from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stages import Stage
-from streams.spark.executor.rows import COLUMNS, RowWriter
+from streams.spark.executor.rows import RowWriter
 from streams.spark.executor.stage_job import EarlierState, TaskTimes
 from streams.spark.executor.task_errors import Batches
+from streams.spark.rows.state_files import COLUMNS
 from streams.spark.rows.store_layouts import table_layout
 
 if TYPE_CHECKING:
@@ -195,9 +196,10 @@ def _state_rows(rows: pa.RecordBatch, partition: int, first: int) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
 
 
-def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
+def earlier_state(result: BackfillResult, stage: Stage, topology: str) -> EarlierState:
     """Returns the state with which the tasks of a stage begin.
 
+    :param topology: the fingerprint of the topology that is run.
     :raises CopartitionError: if the earlier backfill had another number of partitions.
     :raises UnsupportedForBackfill: if that sent on what waited at its end, or does not keep the rows of a store.
     :raises SparkBridgeError: if it lacks a store.
@@ -210,7 +212,7 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
         plan.subtopology: {_kept_name(plan, store): result.changelog(store) for store in plan.stores}
         for plan in stage.plans
     }
-    times = {}
+    times, reports = {}, {}
     for plan in stage.plans:
         tasks = [task for one in result.stages for task in one.tasks if task["subtopology"] == plan.subtopology]
         if not tasks:
@@ -223,8 +225,19 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
                 f" {plan.tasks}: keys would be in other partitions. Give the same partitions"
             )
         for task in tasks:
-            times[plan.subtopology, task["partition"]] = _times(task, plan, result.application_id)
-    return EarlierState(changelogs, result.files("state"), times)
+            place = plan.subtopology, task["partition"]
+            times[place] = _times(task, plan, result.application_id)
+            if not stage.looped and topology == result.topology_fingerprint and _has_rows_of(plan, task):
+                reports[place] = result.earlier_task(*place)
+    return EarlierState(changelogs, result.files_by_task(), times, reports)
+
+
+def _has_rows_of(plan: TaskPlan, task: Mapping[str, Any]) -> bool:
+    """Whether a task can continue with the files of an earlier one: its topics have the same names, and its stores the
+    same rows."""
+    own = set(plan.changelogs.values()) - {plan.changelogs[store] for store in plan.source_changelogs}
+    families = saved_families(plan)
+    return own <= task["checksums"].keys() and bool(task.get("families", families) == families)
 
 
 Latest = Mapping[tuple[str, int, int], int]

@@ -16,18 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from state.directory.own_files import link_or_copy
 from state.engine.port import Engine
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
 from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.spark.backfill.engine import Attempt
-from streams.spark.executor.global_tables import link_or_copy
-from streams.spark.executor.rows import COLUMNS, RowWriter, state_rows
+from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import Batches
 from streams.spark.executor.task_input import check_unit, rows_of_files
+from streams.spark.rows.state_files import COLUMNS
 
 WRITE_ROWS = 10_000
 
@@ -91,7 +92,8 @@ class _FilledOutput:
         for family in families:
             rows = engine.family(family).range()
             while some := list(islice(rows, WRITE_ROWS)):
-                self._writer.write(kind, state_rows(family, 0, [(key, value, 0, None) for key, value in some], count))
+                found, numbers = [(key, value, 0, None) for key, value in some], range(count, count + len(some))
+                self._writer.write(kind, state_rows(family, 0, found, numbers))
                 count += len(some)
         self._rows += 1
         return [kind] if count else []

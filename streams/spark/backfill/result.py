@@ -15,12 +15,14 @@ from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
-from streams.spark.backfill.result_frames import LETTERS, OUTPUT, STATE, ArrowFrames, columns_of_output, frames_of
+from streams.spark.backfill.result_frames import LETTERS, OUTPUT, ArrowFrames, columns_of_output, frames_of
 from streams.spark.errors import RunDirConflict, SparkBridgeError
+from streams.spark.executor.earlier_task import EarlierTask
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
 from streams.spark.notebook import html_table
 from streams.spark.position import Position, end_of_run
+from streams.spark.rows.state_files import StateFiles, state_files
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.runs.run_directory import RunDirectory, files_of
 from streams.spark.sources.lake_tables import write_delta, write_iceberg
@@ -335,8 +337,15 @@ class BackfillResult:
         :raises SparkBridgeError: if there is no such store, or its rows are not kept.
         """
         changelog = self.changelog(store)
-        files = self.files("state", lambda task: changelog in task["checksums"])
-        return self._frames.rows(files, STATE, changelog)
+        return self._frames.state(
+            [
+                one
+                for stage in self.stages
+                if any(changelog in task["checksums"] for task in stage.tasks)
+                for one in state_files(self._directory.stage_path(stage.stage), stage.tasks)
+            ],
+            changelog,
+        )
 
     def changelog(self, store: str) -> str:
         """Returns the name of the changelog of a store; of a store without one, the name that it would have.
@@ -379,6 +388,32 @@ class BackfillResult:
             for name in task["files"]
             if name.startswith(f"kind={kind}/")
         )
+
+    def files_by_task(self) -> dict[int, tuple[StateFiles, ...]]:
+        """Returns the files with rows of changelogs by the number of the task of Spark that wrote them."""
+        found: dict[int, tuple[StateFiles, ...]] = {}
+        for stage in self.stages:
+            for task in stage.tasks:
+                own = state_files(self._directory.stage_path(stage.stage), [task])
+                found[task["partition"]] = (*found.get(task["partition"], ()), *own)
+        return found
+
+    def earlier_task(self, subtopology: int, partition: int) -> EarlierTask:
+        """Returns what a task of the next run can continue with."""
+        ((directory, task),) = (
+            (self._directory.stage_path(stage.stage), task)
+            for stage in self.stages
+            for task in stage.tasks
+            if (task["subtopology"], task["partition"]) == (subtopology, partition)
+        )
+        return EarlierTask.of(directory, task)
+
+    @property
+    def topology_fingerprint(self) -> str:
+        """A text that two results have in common if their topologies have the same nodes, stores and topics."""
+        run = self._directory.read_run()
+        assert run is not None
+        return str(run["topology"])
 
     def global_files(self, topic: str) -> tuple[str, ...]:
         """Returns the files with the records of a topic that fills a global store."""

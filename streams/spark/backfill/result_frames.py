@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
-from streams.spark.executor.rows import COLUMNS, SPARK_COLUMNS
 from streams.spark.rows.changelog_rows import arrow_table_of_rows, table_of_rows
 from streams.spark.rows.columns import TIME_TYPE, Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.state_files import COLUMNS, StateFiles, read_rows, state_rows_of
 from streams.spark.rows.table_layout import TableLayout
 from streams.spark.rows.values import pairs_of
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 ANY = -1
 """The partition of a record whose topic has an unknown number of partitions: it is null in a frame."""
-_PATTERN, _ESCAPED = re.compile(r"([\[\]{}*?\\])"), r"\\\1"
 OUTPUT = ("partition", "upstream", "seq", "key", "value", "timestamp", "headers")
 STATE = ("partition", "seq", "key", "value", "ts", "headers")
 LETTERS = ("upstream", "key", "value", "timestamp", "headers")
@@ -34,6 +32,10 @@ class Frames(Protocol):
 
     def rows(self, files: Sequence[str], columns: Sequence[str], topic: str | None = None) -> Any:
         """Returns columns of the rows of some files, of one topic if it is given."""
+        ...
+
+    def state(self, tasks: Sequence[StateFiles], topic: str) -> Any:
+        """Returns the rows of a changelog, with the columns `STATE`."""
         ...
 
     def decoded(self, rows: Any, topic: str, columns: Sequence[Column]) -> Any:
@@ -81,6 +83,9 @@ class SparkFrames:
         }
         return rows.select(*(made.get(name, functions.col(name)) for name in columns))
 
+    def state(self, tasks: Sequence[StateFiles], topic: str) -> DataFrame:
+        return state_rows_of(self._spark, tasks, topic).select(*STATE)
+
     def decoded(self, rows: DataFrame, topic: str, columns: Sequence[Column]) -> DataFrame:
         types = {**dict(rows.dtypes), **{one.name: one.spark_type for one in columns}}
         schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
@@ -96,16 +101,6 @@ class SparkFrames:
         return rows.toArrow()
 
 
-def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Returns the rows of some files as a DataFrame.
-
-    Spark takes paths for patterns, in which brackets, braces, stars and question marks have a meaning.
-    """
-    if not files:
-        return spark.createDataFrame([], SPARK_COLUMNS)
-    return spark.read.schema(SPARK_COLUMNS).parquet(*(f"file://{_PATTERN.sub(_ESCAPED, path)}" for path in files))
-
-
 class ArrowFrames:
     """Reads files as tables of Arrow."""
 
@@ -116,6 +111,10 @@ class ArrowFrames:
         places = pc.if_else(pc.equal(places, ANY), pa.scalar(None, places.type), places)
         rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", places)
         return rows.append_column("timestamp", time).select(list(columns))
+
+    def state(self, tasks: Sequence[StateFiles], topic: str) -> pa.Table:
+        batches = [batch for one in tasks for batch in one.batches(topic)]
+        return pa.Table.from_batches(batches, COLUMNS).select(list(STATE))
 
     def decoded(self, rows: pa.Table, topic: str, columns: Sequence[Column]) -> pa.Table:
         batches = [_read(batch, topic, columns) for batch in rows.to_batches()]

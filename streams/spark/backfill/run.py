@@ -19,6 +19,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.topology import Topology
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import internal_topic_counts
 from streams.runtime.plan.task_plan import TaskPlan
@@ -50,7 +51,8 @@ from streams.spark.executor.stage_task import run_attempt
 from streams.spark.handover.cut import Cut
 from streams.spark.notebook import html_table
 from streams.spark.position import HistoryBatch, Position, end_of_run, identity
-from streams.spark.runs.run_directory import RunDirectory, files_of
+from streams.spark.rows.state_files import StateFiles
+from streams.spark.runs.run_directory import VERSION, VERSION_WITHOUT_BASES, RunDirectory, files_of
 from streams.spark.sources.ranges import OffsetRanges
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ class Backfill:
         to fit into memory.
     :param overlaps: what to do where a history has records that are in ``initial_state``: ``"refuse"``, or ``"skip"``
         to leave out what comes before its offset, or is in its files: for histories that grow, such as a whole lake.
+    :param state_bytes: the bytes of rows that a task's stores have in memory; of more rows all are on disk. With
+        ``initial_state``, a task whose rows are on disk writes only those that change.
     :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
         results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
@@ -122,6 +126,7 @@ class Backfill:
     overlaps: Literal["refuse", "skip"] = "refuse"
     flush_at_end: bool = False
     engine: str = "spark"
+    state_bytes: int = ROWS_IN_MEMORY_BYTES
 
     def __post_init__(self) -> None:
         """Checks the options, and that the topology can be made.
@@ -162,6 +167,11 @@ class Backfill:
                 "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
                 " share. Run it by spark-submit, or with a session whose master is the cluster's"
             )
+
+    @property
+    def _version(self) -> int:
+        """The version of the run directory's format: earlier releases would not find rows that are in a base."""
+        return VERSION if isinstance(self.initial_state, BackfillResult) else VERSION_WITHOUT_BASES
 
     @cached_property
     def _directory(self) -> RunDirectory:
@@ -293,6 +303,9 @@ class Backfill:
 
     # ------------------------------------------------------------------ plan
 
+    def _earlier(self, given: BackfillResult, stage: Stage) -> EarlierState:
+        return earlier_state(given, stage, self._shipped.fingerprint(self._made))
+
     def plan(self) -> BackfillPlan:
         """Returns the stages. Reads no data, except the offsets or times of histories that are compared with a cut.
 
@@ -304,7 +317,7 @@ class Backfill:
         for stage in stages:
             self._check_extractors(stage)
             if isinstance(self.initial_state, BackfillResult):
-                earlier_state(self.initial_state, stage)
+                self._earlier(self.initial_state, stage)
         self._given(stages)
         _ = self._continued, self._checked_cut
         globals_ = self._global_topics
@@ -391,7 +404,7 @@ class Backfill:
             self._directory.forget()
             return replace(self).run()  # which pins the offsets of histories again
         self._engine.begin()
-        started_ms = self._directory.begin(self._wanted(plan), now_ms=self._clock.time_ms())
+        started_ms = self._directory.begin(self._wanted(plan), now_ms=self._clock.time_ms(), version=self._version)
         try:
             initial = self._initial_files(plan.stages)
             reports: list[StageReport] = []
@@ -476,7 +489,7 @@ class Backfill:
             write = write_given_rows(counts, str(self._directory.attempts_path(path)))
             return {"tasks": self._run(write, "the initial state", max(counts.values()), [given_rows(tables)])}
 
-        files = files_of(path, self._directory.once(path, make))
+        files = {task["partition"]: (StateFiles.of(path, task),) for task in self._directory.once(path, make)["tasks"]}
         given = {one.topic: one.topic for one in tables}
         plans = [plan for stage in stages for plan in stage.plans]
         return EarlierState({plan.subtopology: _of_plan(plan, given) for plan in plans}, files, {})
@@ -529,7 +542,7 @@ class Backfill:
         begin = self._clock.monotonic()
         inputs = [self._input_rows(one, reports) for one in stage.inputs]
         given = self.initial_state
-        earlier = earlier_state(given, stage) if isinstance(given, BackfillResult) else initial
+        earlier = self._earlier(given, stage) if isinstance(given, BackfillResult) else initial
         job = replace(self._job(stage, inputs), global_tables=tables, started_ms=started_ms, earlier=earlier)
         attempt = noted(partial(run_attempt, job), job.attempts)
         what, in_one_task = f"stage {stage.number}", bool(stage.looped)
@@ -643,6 +656,7 @@ class Backfill:
             read_again=stage.topics_written.intersection(self._read_topics) - stage.looped,
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
+            state_bytes=self.state_bytes,
             flush_at_end=self.flush_at_end,
         )
 

@@ -22,10 +22,10 @@ from processor_api.clock import SystemClock
 from streams.spark.backfill.engine import Attempt, InputRows, reading, task_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.progress import group_of, progress_of
-from streams.spark.backfill.result_frames import read_rows
 from streams.spark.errors import BackfillCancelled, OffsetGapError, PartitionMismatchError
 from streams.spark.executor.prepared_history import Preparation, prepared
 from streams.spark.executor.task_errors import Batches, error_of, reporting
+from streams.spark.rows.state_files import read_rows
 from streams.spark.session import check_version, check_workers
 from streams.spark.sources.arrow_rows import Behind, Prepared
 from streams.spark.sources.ordered_files import Orders

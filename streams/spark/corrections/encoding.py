@@ -28,11 +28,12 @@ from streams.runtime.runner.changelog_capture import ChangelogCapture
 from streams.spark.corrections.sinks import with_serdes
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError, TimestampRangeError
 from streams.spark.executor.murmur2 import partitions_of_keys
-from streams.spark.executor.rows import SPARK_COLUMNS, output_rows
+from streams.spark.executor.rows import output_rows
 from streams.spark.executor.task_errors import error_of, passed_to_driver
 from streams.spark.handover.finished_run import RunRow
 from streams.spark.rows.columns import BINARY, Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.state_files import SPARK_COLUMNS
 from streams.spark.rows.table_layout import TableLayout
 from streams.spark.rows.values import pairs_of, python_values, writer_of, written
 

@@ -6,8 +6,6 @@ are written row by row.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 
 from processor_api.stores.suppliers import MEMORY
+from state.directory.own_files import link_or_copy
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine, Ingesting
 from streams.platform import OpenEngine
@@ -126,16 +125,6 @@ def _take_over(engine: Engine, tables: Mapping[str, str], directory: Path) -> No
         files[family] = target = directory / f"{number}.sst"
         link_or_copy(path, target)
     engine.ingest(files)
-
-
-def link_or_copy(path: str, target: Path) -> None:
-    """Makes a file as a further name of another one, or as a copy where that cannot be."""
-    try:
-        if not os.access(path, os.W_OK):
-            raise PermissionError
-        os.link(path, target)
-    except OSError:  # another file system, or another owner
-        shutil.copyfile(path, target)
 
 
 def _load(engine: Engine, files: Iterable[str]) -> None:

@@ -123,11 +123,12 @@ class LoopedTask:
         self._write()
         reports = []
         for (number, partition), runner in self._runners.items():
-            checksums, state = self._output.write_state(runner)
+            state = self._output.write_state(runner)
             read = inputs.get(partition)
             first = number == self._job.subtopologies[0]
             begins = {} if read is None else read.begins
-            report = report_of(runner, attempt, checksums, {**self._counts[number, partition], **state}, begins)
+            counts = {**self._counts[number, partition], **state.counts}
+            report = report_of(runner, attempt, state.checksums, counts, begins)
             rows, gaps = (read.rows, read.gaps) if first and read is not None else (0, 0)
             reports.append({**report, "rows": rows, "gaps": gaps, "files": []})
         reports[0] |= {"latest": self._output.latest, "files": self._output.finish()}

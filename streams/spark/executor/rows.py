@@ -1,4 +1,4 @@
-"""The rows of a run directory's files, their columns, and a writer of such files."""
+"""The rows of a run directory's files, and a writer of such files."""
 
 from __future__ import annotations
 
@@ -11,27 +11,8 @@ import pyarrow.parquet as pq
 
 from processor_api.record import HeaderList
 from streams.runtime.runner.captured import Output
-from streams.runtime.runner.changelog_capture import ChangelogRow
-
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
-COLUMNS = pa.schema([
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("seq", pa.int64()),
-    ("key", pa.binary()),
-    ("value", pa.binary()),
-    ("ts", pa.int64()),
-    ("headers", HEADERS),
-    ("upstream", pa.int32()),
-])  # fmt: skip
-"""The columns of a run directory's files."""
-
-SPARK_COLUMNS = (
-    "topic string, partition int, seq bigint, key binary, value binary, ts bigint,"
-    " headers array<struct<key:string,value:binary>>, upstream int"
-)
-"""The same columns, as Spark writes a schema."""
+from streams.runtime.runner.changelog_capture import Change, ChangelogRow
+from streams.spark.rows.state_files import COLUMNS, HEADERS, REPLACES
 
 GROUP_ROWS = 100_000
 GROUP_BYTES = 32 << 20
@@ -56,14 +37,25 @@ def output_rows(outputs: Sequence[Output], partitions: pa.Array, first: int, ups
     return _batch(topics, partitions, range(first, first + len(topics)), keys, values, times, headers, upstream)
 
 
-def state_rows(topic: str, partition: int, rows: Sequence[ChangelogRow], first: int) -> pa.RecordBatch:
-    """Returns rows of a changelog."""
+def state_rows(topic: str, partition: int, rows: Sequence[ChangelogRow], numbers: Sequence[int]) -> pa.RecordBatch:
+    """Returns rows of a changelog, with their numbers."""
     keys, values, times, headers = zip(*rows, strict=True)
     count = len(keys)
     partitions = pa.array([partition] * count, pa.int32())
-    return _batch(
-        [topic] * count, partitions, range(first, first + count), keys, values, times, headers, [partition] * count
-    )
+    return _batch([topic] * count, partitions, numbers, keys, values, times, headers, [partition] * count)
+
+
+CHANGED_COLUMNS = COLUMNS.append(pa.field(REPLACES, pa.int64()))
+"""The columns of files of changes."""
+
+
+def changed_rows(topic: str, partition: int, changes: Sequence[Change]) -> pa.RecordBatch:
+    """Returns changes of a changelog's rows; those of deleted keys have no key."""
+    rows: list[Any] = [(None, None, 0, None) if one.row is None else one.row for one in changes]
+    replaces = [one.replaces for one in changes]
+    numbers: list[Any] = [one.replaces if one.number is None else one.number for one in changes]
+    found = state_rows(topic, partition, rows, numbers)
+    return pa.RecordBatch.from_arrays([*found.columns, pa.array(replaces, pa.int64())], schema=CHANGED_COLUMNS)
 
 
 def _batch(
@@ -96,7 +88,7 @@ class RowWriter:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self._open: dict[str, Any] = {}
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._bytes: dict[str, int] = {}
@@ -117,10 +109,12 @@ class RowWriter:
             return
         writer = self._open.get(kind)
         if writer is None:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            path = self._directory / f"{kind}.parquet"
-            writer = self._open[kind] = pq.ParquetWriter(path, COLUMNS, compression="snappy", use_dictionary=["topic"])
-        writer.write_table(pa.Table.from_batches(waiting, COLUMNS))
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / f"{kind}.parquet"
+            writer = self._open[kind] = pq.ParquetWriter(
+                path, waiting[0].schema, compression="snappy", use_dictionary=["topic"]
+            )
+        writer.write_table(pa.Table.from_batches(waiting))
 
     def finish(self) -> list[str]:
         """Writes what waits, and closes the files; returns the kinds of which there is one."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES
 from streams.runtime.processing.punctuations import Grids
+from streams.spark.executor.earlier_task import EarlierTask
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.shipped_topology import ShippedTopology
+from streams.spark.rows.state_files import StateFiles
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,12 @@ class EarlierState:
 
     changelogs: Mapping[int, Mapping[str, str]]
     """The changelog of each store as it is called there, by the one here, for each subtopology."""
-    files: tuple[str, ...]
-    """Files with rows of changelogs; the name of each begins with the number of the Spark task that wrote it."""
+    files: Mapping[int, tuple[StateFiles, ...]]
+    """Files with rows of changelogs, by the number of the Spark task that wrote them."""
     times: Mapping[tuple[int, int], TaskTimes]
     """Times by subtopology and partition."""
+    tasks: Mapping[tuple[int, int], EarlierTask] = field(default_factory=dict)
+    """What tasks of this run can continue with, by subtopology and partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,5 +85,7 @@ class StageJob:
     """The state that the stores begin with."""
     flush_at_end: bool = False
     """Whether results that wait for later records are sent on after the last one."""
+    state_bytes: int = ROWS_IN_MEMORY_BYTES
+    """The bytes of rows of stores, and of changelogs, from which on a task has them on disk."""
     commit_bytes: int = 64 << 20
     """The bytes of uncommitted rows from which on a task writes them to its stores."""

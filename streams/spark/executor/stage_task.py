@@ -15,14 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from streams.runtime.runner.changelog_capture import ChangelogRow
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
+from streams.spark.executor.earlier_task import EarlierTask
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob, TaskTimes
 from streams.spark.executor.task_errors import Batches, report_of
-from streams.spark.executor.task_input import CheckedRows, TaskInput, rows_of_files
+from streams.spark.executor.task_input import CheckedRows, TaskInput, rows_of_batches
 from streams.spark.executor.task_output import TaskOutput
+from streams.spark.rows.state_files import StateFiles
 
 RUN_ROWS = 1000
 """Fewer rows than these are not worth the way of a run."""
@@ -75,10 +78,10 @@ def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, ba
             runner.end(write)
         runner.commit()
         write()
-        checksums, state = output.write_state(runner)
-        report = report_of(runner, attempt, checksums, {**counts, **state}, rows.begins)
+        state = output.write_state(runner, _earlier_task(job, runner))
+        report = report_of(runner, attempt, state.checksums, {**counts, **state.counts}, rows.begins)
         written = {"latest": output.latest, "files": output.finish()}
-        return {**report, "rows": rows.rows, "gaps": rows.gaps, **written}
+        return {**report, **state.based_report(), "rows": rows.rows, "gaps": rows.gaps, **written}
     finally:
         runner.close()
 
@@ -124,15 +127,26 @@ def processed(runner: TaskRunner, inputs: Iterable[CheckedRows], least: int = RU
                 yield
 
 
+def _earlier_task(job: StageJob, runner: TaskRunner) -> EarlierTask | None:
+    return None if job.earlier is None else job.earlier.tasks.get((runner.plan.subtopology, runner.partition))
+
+
+def _rows_of(files: Iterable[StateFiles], topic: str, partition: int) -> Iterator[ChangelogRow]:
+    for one in files:
+        yield from rows_of_batches(one.batches(topic, partition))
+
+
 def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
     earlier = job.earlier
     state: dict[str, Any] = {}
     times = TaskTimes({}, {}, {})
+    task: EarlierTask | None = None
     if earlier is not None:
-        own = f"p{partition}-"
-        files = [name for name in earlier.files if job.looped or os.path.basename(name).startswith(own)]
+        task = earlier.tasks.get((subtopology, partition))
+        writers = earlier.files.values() if job.looped else [earlier.files.get(partition, ())]
+        files = [one for own in writers for one in own]
         for topic, there in earlier.changelogs.get(subtopology, {}).items():
-            state[topic] = (row[:4] for row in rows_of_files(files, there, partition))
+            state[topic] = _rows_of(files, there, partition)
         times = earlier.times.get((subtopology, partition), times)
     return RunnerOptions(
         directory=local_directory(),
@@ -142,10 +156,14 @@ def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
         event_time=job.wall_clock == "event-time",
         filled_globals=None if job.global_tables is None else job.global_tables.opening,
         state=state,
+        saved=None if task is None else task.saved,
+        tracks_changes=task is not None,
         partition_times=times.partitions,
         processor_times=times.processors,
         punctuations=times.punctuations,
         buffer_bytes=job.commit_bytes,
+        store_bytes=job.state_bytes,
+        capture_bytes=job.state_bytes,
     )
 
 

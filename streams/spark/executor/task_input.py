@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -17,9 +16,11 @@ from streams.config import StreamsConfig
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.runner.columns import history_records
+from streams.runtime.runner.options import HistoryRow
 from streams.runtime.tasks.record_runs import RunColumns
 from streams.spark.errors import NullTimestampError, OffsetGapError, PartitionMismatchError
 from streams.spark.executor.stage_job import StageJob
+from streams.spark.rows.state_files import header_lists, topic_batches
 from streams.spark.time_units import another_unit_row, refuse_other_unit
 
 FED_ROWS = 10_000
@@ -235,42 +236,16 @@ def check_unit(times: pa.Array, topic: str) -> None:
         )
 
 
-def header_lists(column: pa.Array) -> list[HeaderList | None]:
-    """Returns the headers of each row, by the columns of their parts: this costs a third of ``to_pylist``."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if column.null_count == len(column):
-        return [None] * len(column)
-    parts = column.flatten()
-    pairs = list(zip(parts.field(0).to_pylist(), parts.field(1).to_pylist(), strict=True))
-    found: list[HeaderList | None] = []
-    place = 0
-    for length in pc.list_value_length(column).to_pylist():
-        found.append(pairs[place : place + length] if length else None)
-        place += length or 0
-    return found
+def rows_of_files(files: Sequence[str]) -> Iterator[HistoryRow]:
+    """Yields ``(key, value, timestamp_ms, headers, number)`` of the rows of some files, in order."""
+    return ((*row, number) for number, row in enumerate(rows_of_batches(topic_batches(files))))
 
 
-def rows_of_files(
-    files: Sequence[str], topic: str | None = None, partition: int | None = None
-) -> Iterator[tuple[Any, Any, int, HeaderList | None, int]]:
-    """Yields ``(key, value, timestamp_ms, headers, number)`` of the rows of some files, in order.
-
-    :param topic: only rows of this topic.
-    :param partition: only rows of this partition.
-    """
-    number = 0
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                if topic is not None:
-                    batch = batch.filter(pc.equal(batch.column("topic"), topic))
-                if partition is not None:
-                    batch = batch.filter(pc.equal(batch.column("partition"), partition))
-                columns = [batch.column(name).to_pylist() for name in ("key", "value", "ts")]
-                for key, value, ts, headers in zip(*columns, header_lists(batch.column("headers")), strict=True):
-                    yield key, value, ts, headers, number
-                    number += 1
+def rows_of_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, Any, int, HeaderList | None]]:
+    """Yields ``(key, value, timestamp_ms, headers)`` of rows."""
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("key", "value", "ts"))
+        yield from zip(*columns, header_lists(batch.column("headers")), strict=True)
 
 
 def source_serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serde[Any], Serde[Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -12,14 +14,35 @@ import numpy as np
 import pyarrow as pa
 
 from streams.runtime.runner.captured import Output
-from streams.runtime.runner.task_runner import TaskRunner
+from streams.runtime.runner.changelog_capture import Change, ChangelogRow
+from streams.runtime.runner.task_runner import TaskRunner, saved_families
+from streams.spark.executor.earlier_task import Based, EarlierTask, move_databases
 from streams.spark.executor.murmur2 import partitions_of_keys
-from streams.spark.executor.rows import RowWriter, output_rows, state_rows
+from streams.spark.executor.rows import RowWriter, changed_rows, output_rows, state_rows
 from streams.spark.executor.shipped_topology import dead_letter_topic
 from streams.spark.executor.stage_job import StageJob
+from streams.spark.rows.state_files import BASE, CHANGES
 
 STATE_ROWS = 10_000
 MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class WrittenState:
+    """Reports the rows of changelogs that a task wrote."""
+
+    checksums: dict[str, str] = field(default_factory=dict)
+    """The sum of the hashes of all rows of each."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """The number of all rows of each."""
+    based: dict[str, Based] = field(default_factory=dict)
+    """Those whose rows are in a base and its changes."""
+    families: list[str] = field(default_factory=list)
+    """The families in the saved database of the stores."""
+
+    def based_report(self) -> dict[str, Any]:
+        """Returns the part of the task's report that only tasks with a base have."""
+        return {"based": self.based, "families": self.families} if self.based else {}
 
 
 class TaskOutput:
@@ -35,6 +58,8 @@ class TaskOutput:
         self._upstream = upstream
         self._writer = RowWriter(Path(job.attempts) / name)
         self._dead_letters = dead_letter_topic(job.shipped.config.application_id)
+        self._others: list[str] = []
+        """The names of files that the writer has not written."""
         self._next = 0
         self._latest: dict[tuple[str, int, int], int] = {}
 
@@ -108,23 +133,76 @@ class TaskOutput:
             chosen[rows] = hashed
         return chosen
 
-    def write_state(self, runner: TaskRunner) -> tuple[dict[str, str], dict[str, int]]:
-        """Writes the rows of a task's changelogs, and of stores that have none; returns the checksum and the number of
-        the rows of each."""
-        checksums: dict[str, str] = {}
-        counts: dict[str, int] = {}
+    def write_state(self, runner: TaskRunner, earlier: EarlierTask | None = None) -> WrittenState:
+        """Writes the rows of a task's changelogs, and of stores that have none.
+
+        If the changes of changelogs are tracked, it writes these, or a new base if they are many; and the databases
+        with which a task of a later run continues.
+
+        :param earlier: what an earlier run has of the task.
+        """
+        state, tracked = WrittenState(), runner.tracked
         for topic, rows in {**runner.changelog(), **runner.other_rows()}.items():
-            total = count = 0
-            for chunk in _chunks(rows):
-                total = (total + hash_of_rows((row[0], row[1]) for row in chunk)) & MASK
-                self._writer.write("state", state_rows(topic, runner.partition, chunk, count))
-                count += len(chunk)
-            checksums[topic], counts[topic] = f"{total:016x}", count
-        return checksums, counts
+            if topic not in tracked:
+                self._write_rows("state", topic, enumerate(rows), runner.partition, state)
+        if tracked:
+            assert earlier is not None
+            self._write_tracked(runner, earlier, state)
+            with tempfile.TemporaryDirectory(prefix="streams-saved-", dir=runner.directory) as folder:
+                state.families.extend(saved_families(runner.plan))
+                saved = runner.save(Path(folder) / "databases")
+                self._others += move_databases(saved, self._writer.directory, earlier.databases)
+        return state
+
+    def _write_tracked(self, runner: TaskRunner, earlier: EarlierTask, state: WrittenState) -> None:
+        changed = runner.changed()
+        if changed is None or not earlier.takes(changed):
+            for topic, rows in runner.numbered().items():
+                if topic in runner.tracked:
+                    self._write_rows(BASE, topic, rows, runner.partition, state)
+                    state.based[topic] = Based(state.counts[topic], 0, runner.tracked[topic])
+            return
+        self._others += earlier.link_base(self._writer.directory)
+        kind = f"{CHANGES}{len(earlier.files.changes):03d}"
+        for topic, changes in runner.changes().items():
+            before = earlier.based[topic]
+            self._write_changes(kind, topic, changes, runner.partition, earlier, state)
+            state.based[topic] = Based(before.base, before.changed + changed[topic], runner.tracked[topic])
+
+    def _write_rows(
+        self, kind: str, topic: str, rows: Iterator[tuple[int, ChangelogRow]], partition: int, state: WrittenState
+    ) -> None:
+        total = count = 0
+        for chunk in _chunks(rows):
+            numbers, own = zip(*chunk, strict=True)
+            total = (total + hash_of_rows((row[0], row[1]) for row in own)) & MASK
+            self._writer.write(kind, state_rows(topic, partition, own, numbers))
+            count += len(chunk)
+        state.checksums[topic], state.counts[topic] = f"{total:016x}", count
+
+    def _write_changes(
+        self,
+        kind: str,
+        topic: str,
+        changes: Iterator[Change],
+        partition: int,
+        earlier: EarlierTask,
+        state: WrittenState,
+    ) -> None:
+        total, count = int(earlier.checksums[topic], 16), earlier.counts[topic]
+        for chunk in _chunks(changes):
+            new = [one.row for one in chunk if one.row is not None]
+            former = [one.former for one in chunk if one.former is not None]
+            total = (total + hash_of_rows((row[0], row[1]) for row in new)) & MASK
+            total = (total - hash_of_rows((row[0], row[1]) for row in former)) & MASK
+            count += len(new) - len(former)
+            self._writer.write(kind, changed_rows(topic, partition, chunk))
+        state.checksums[topic], state.counts[topic] = f"{total:016x}", count
 
     def finish(self) -> list[str]:
         """Closes the files; returns their paths below the directory of the attempts."""
-        return [f"{self._name}/{kind}.parquet" for kind in self._writer.finish()]
+        own = [f"{kind}.parquet" for kind in self._writer.finish()]
+        return [f"{self._name}/{name}" for name in (*own, *self._others)]
 
     def close(self) -> None:
         """Closes the files as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,7 @@ from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.spark.errors import BackfillMismatchError
 from streams.spark.position import Position, end_of_run
-
-BATCH_ROWS = 10_000
+from streams.spark.rows.state_files import StateFiles, header_lists, state_files, topic_batches
 
 
 class RunRow(NamedTuple):
@@ -37,7 +36,7 @@ class FinishedTask:
     partition: int
     files: Sequence[str]
     """The files that are listed with the task."""
-    state_files: Sequence[str]
+    state_files: Sequence[StateFiles]
     """The files that have its rows of changelogs: tasks that ran together have theirs in the same files."""
     counts: Mapping[str, int]
     partition_times: Mapping[str, int]
@@ -52,9 +51,8 @@ class FinishedTask:
 
         :raises BackfillMismatchError: if a file cannot be read.
         """
-        for name in self.state_files:
-            if "kind=state/" in name:
-                yield from rows_in(self.directory / name, changelog, self.partition)
+        for one in self.state_files:
+            yield from _run_rows(self.directory, one.batches(changelog, self.partition))
 
     def records(self, topic: str) -> Iterator[RunRow]:
         """Yields the records of a sink's topic in the files that are listed with the task.
@@ -129,13 +127,13 @@ class FinishedRun:
 
 def _tasks(directory: Path, found: Sequence[Mapping[str, Any]]) -> Iterator[FinishedTask]:
     together = any(any(one["counts"].values()) and not one["files"] for one in found)
-    every = tuple(name for one in found for name in one["files"])
+    every = state_files(directory, found)
     for one in found:
         yield FinishedTask(
             directory=directory,
             partition=int(one["partition"]),
             files=tuple(one["files"]),
-            state_files=every if together else tuple(one["files"]),
+            state_files=every if together else state_files(directory, [one]),
             counts=one["counts"],
             partition_times=one["partition_times"],
             processor_times=one.get("processor_times", {}),
@@ -155,38 +153,21 @@ def _read_json(path: Path) -> Any:
 def rows_in(path: Path, topic: str, partition: int | None) -> Iterator[RunRow]:
     """Yields the rows of a topic in a file, of one partition if it is given.
 
-    Row groups without any are passed over by the file's statistics.
+    :raises BackfillMismatchError: if the file cannot be read.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
+    return _run_rows(path, topic_batches([str(path)], topic, partition))
 
-    columns = ["topic", "partition", "key", "value", "ts", "headers"]
+
+def _run_rows(path: Path, batches: Iterable[Any]) -> Iterator[RunRow]:
+    """Yields rows that are read from a file, or the files of a directory."""
+    import pyarrow as pa
+
     try:
-        with pq.ParquetFile(path) as file:
-            groups = [
-                number for number in range(file.num_row_groups) if _may_have(file.metadata.row_group(number), topic)
-            ]
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
-                own = batch.filter(pc.equal(batch.column("topic"), topic))
-                if partition is not None:
-                    own = own.filter(pc.equal(own.column("partition"), partition))
-                lists = own.column("headers").to_pylist() if own.column("headers").null_count < len(own) else None
-                values = [own.column(name).to_pylist() for name in columns[1:5]]
-                for number, (place, key, value, time) in enumerate(zip(*values, strict=True)):
-                    given = None if lists is None else lists[number]
-                    headers = [(one["key"], one["value"]) for one in given] if given else None
-                    yield RunRow(place, key, value, time, headers)
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in ("partition", "key", "value", "ts"))
+            headers = header_lists(batch.column("headers"))
+            yield from map(RunRow, *columns, headers)
     except (OSError, pa.ArrowException, KeyError) as error:
         raise BackfillMismatchError(
             f"{str(path)!r} cannot be read: {error}. Restore the file, or run the backfill again"
         ) from error
-
-
-def _may_have(group: Any, topic: str) -> bool:
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == "topic":
-            found = column.statistics
-            return found is None or not found.has_min_max or found.min <= topic <= found.max
-    return True

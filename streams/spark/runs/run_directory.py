@@ -5,6 +5,10 @@
     run.json                                    what is run: application, topology, inputs, options, time of its begin
     stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/executor/rows.py)
     stage=0/kind=state/p3-a17.parquet           rows of changelogs after the last record
+    stage=0/kind=base/p3-a17.parquet            the same of an earlier run, with further names for its files, and what
+    stage=0/kind=changes-000/p3-a17.parquet     each run has changed since (streams/spark/rows/state_files.py)
+    stage=0/kind=stores/p3-a17/000012.sst       databases with which a later run continues: the rows of stores, and
+    stage=0/kind=changelogs/p3-a17/000009.sst   those of changelogs
     stage=0/kind=error/p3-a17.parquet           records that could not be processed
     initial/...                                 the same, with the rows of tables that were given as a beginning
     globals/topic=0/...                         the same, with the records of a topic that fills a global store
@@ -36,7 +40,9 @@ from streams.spark.errors import RunDirConflict
 from streams.spark.position import Position
 from streams.spark.sources.ranges import OffsetRanges
 
-VERSION = 2
+VERSION = 3
+VERSION_WITHOUT_BASES = 2
+"""That of runs without an initial state from a run."""
 ATTEMPTS = "_attempts"
 DONE = "_DONE.json"
 RUN = "run.json"
@@ -84,12 +90,13 @@ class RunDirectory:
         finally:
             self.release()
 
-    def begin(self, wanted: Mapping[str, Any], *, now_ms: int) -> int:
+    def begin(self, wanted: Mapping[str, Any], *, now_ms: int, version: int = VERSION_WITHOUT_BASES) -> int:
         """Takes the directory for a run; returns the time in ms at which the run started, the same each time it
         continues.
 
         :param wanted: what is run, as data that JSON can hold.
         :param now_ms: the present time in ms, kept as that of a run that begins now.
+        :param version: of the format in which the run is written.
         :raises RunDirConflict: if it is in use, holds something else, or another run than that.
         """
         self._acquire()
@@ -97,10 +104,12 @@ class RunDirectory:
             found = self.read_run()
             if found is not None:
                 self._check_same(found, wanted)
+                if found["version"] < version:
+                    self._write(self.path / RUN, _run_text({**found, "version": version}))
             else:
                 self._check_empty()
-                found = {"version": VERSION, "started_ms": now_ms, **wanted}
-                self._write(self.path / RUN, json.dumps(found, indent=1, sort_keys=True))
+                found = {"version": version, "started_ms": now_ms, **wanted}
+                self._write(self.path / RUN, _run_text(found))
             return int(found["started_ms"])
         except BaseException:
             self.release()
@@ -133,10 +142,10 @@ class RunDirectory:
 
     def _check_same(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         wanted = json.loads(json.dumps(wanted))
-        if found.get("version") != VERSION:
+        if found["version"] < VERSION_WITHOUT_BASES:
             raise RunDirConflict(
                 f"run_dir {str(self.path)!r} was written by an earlier version of this library (format"
-                f" {found.get('version')}, this one writes {VERSION}): give another directory, or run(resume=False)"
+                f" {found['version']}, this one writes {VERSION}): give another directory, or run(resume=False)"
             )
         if type(found.get("started_ms")) is not int:
             raise RunDirConflict(
@@ -279,9 +288,8 @@ class RunDirectory:
             attempts = directory / ATTEMPTS / task.pop("run", self.run_id)
             files = []
             for name in task["files"]:
-                written = Path(name)
-                target = f"kind={written.stem}/p{task['partition']}-a{task['attempt']}{written.suffix}"
-                (directory / target).parent.mkdir(exist_ok=True)
+                target = _place(name, f"p{task['partition']}-a{task['attempt']}")
+                (directory / target).parent.mkdir(parents=True, exist_ok=True)
                 (attempts / name).replace(directory / target)
                 files.append(target)
             tasks.append({**task, "files": files, "sizes": [(directory / name).stat().st_size for name in files]})
@@ -308,6 +316,22 @@ class RunDirectory:
             return read_json(path, "Give another directory")
         except NotADirectoryError as error:
             raise RunDirConflict(f"run_dir {str(self.path)!r} is a file: give a directory") from error
+
+
+def _run_text(run: Mapping[str, Any]) -> str:
+    return json.dumps(run, indent=1, sort_keys=True)
+
+
+def _place(name: str, task: str) -> str:
+    """Returns where a file of an attempt goes.
+
+    :param name: the directory of the attempt, and the file in it; or a directory in it, and its file.
+    :param task: the name of a task's files.
+    """
+    _, *folders, file = Path(name).parts
+    if folders:
+        return f"kind={folders[0]}/{task}/{file}"
+    return f"kind={Path(file).stem}/{task}{Path(file).suffix}"
 
 
 def read_json(path: Path, advice: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError
 from streams.spark.executor.prepared_history import Preparation, prepared
-from streams.spark.executor.rows import HEADERS
+from streams.spark.rows.state_files import HEADERS
 from streams.spark.sources.ranges import OffsetRange, OffsetRanges
 from streams.spark.sources.topic_plan import TopicPlan
 from streams.spark.time_units import UNITS

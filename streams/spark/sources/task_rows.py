@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.spark.executor.rows import HEADERS
+from streams.spark.rows.state_files import HEADERS
 from streams.spark.sources.arrow_rows import OffsetSpan, RowSource
 
 BATCH_ROWS = 10_000

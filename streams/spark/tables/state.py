@@ -26,6 +26,7 @@ from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.rows.changelog_rows import table_of_rows
 from streams.spark.rows.compaction import CHUNK
 from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.state_files import StateFiles, state_files, state_rows_of
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.rows.table_layout import Entries, TableLayout, version_limit
 from streams.spark.tables.known import remember
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RUN, DONE = "run.json", "_DONE.json"
-_ROWS = (
-    "topic string, partition int, seq bigint, key binary, value binary, ts bigint,"
-    " headers array<struct<key:string,value:binary>>, upstream int"
-)
 
 
 @dataclass(frozen=True)
@@ -88,9 +85,7 @@ def read_state(
         table_layout(settings, load_topology(topology, settings), store, raw=raw, on_disk=run is None), offsets=False
     )
     if run is not None:
-        files = _files(root, run, layout.topic)
-        rows = spark.read.schema(_ROWS).parquet(*files) if files else spark.createDataFrame([], _ROWS)
-        rows = rows.where(rows["topic"] == layout.topic)
+        rows = state_rows_of(spark, _files(root, run, layout.topic), layout.topic)
         df = table_of_rows(rows, layout, all_versions=versions == "all", expired=expired_windows)
         return remember(df, versions=versions)
     paths = _tasks(root, owner, store)
@@ -124,7 +119,7 @@ def _run_of(root: Path) -> dict[str, Any] | None:
     return found
 
 
-def _files(root: Path, run: Mapping[str, Any], changelog: str) -> list[str]:
+def _files(root: Path, run: Mapping[str, Any], changelog: str) -> list[StateFiles]:
     """Returns the files of the stages that are complete with rows of a changelog.
 
     :raises SparkBridgeError: if a stage is missing.
@@ -140,10 +135,9 @@ def _files(root: Path, run: Mapping[str, Any], changelog: str) -> list[str]:
             raise SparkBridgeError(
                 f"the backfill in {str(root)!r} is not complete, stage {number} is missing: run it again"
             ) from error
-        for task in done["tasks"]:
-            if changelog in task["checksums"]:
-                found += [f"file://{stage / name}" for name in task["files"] if name.startswith("kind=state/")]
-    return sorted(set(found))
+        if any(changelog in task["checksums"] for task in done["tasks"]):
+            found += state_files(stage, done["tasks"])
+    return found
 
 
 def _owner(root: Path) -> str:
