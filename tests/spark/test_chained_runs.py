@@ -12,7 +12,7 @@ import pytest
 from processor_api.task_id import TopicPartition
 from processor_api.topology.function import topology_of
 from runtime_support.running_app import Cluster
-from spark_support.chained_runs import SHAPES, Drawn, days, drawn, foreign_keys, outputs, run, tables
+from spark_support.chained_runs import OTHER_STORES, SHAPES, Drawn, days, drawn, foreign_keys, outputs, run, tables
 from spark_support.finished_runs import Sent, processed, send_all
 from streams.config import StreamsConfig
 from streams.spark import BackfillResult, bootstrap
@@ -21,10 +21,13 @@ SEEDS = 40
 MANY = 500
 
 
-def check(found: Drawn, path: Path, **options: Any) -> set[str]:
-    """Returns the kinds of files that the runs have."""
+def check(found: Drawn, path: Path) -> None:
     whole = run(found, found.rows, path / "whole")
-    expected = outputs(whole)
+    assert chain(found, path) == (outputs(whole), *summary(found, whole)), found
+
+
+def chain(found: Drawn, path: Path, **options: Any) -> tuple[Any, ...]:
+    """Returns what the runs of all days have written, and the end of the last one."""
     written: dict[int, list[Any]] = {}
     last = None
     globals_: dict[str, list[Any]] = {topic: [] for topic in found.shape.global_topics}
@@ -35,11 +38,13 @@ def check(found: Drawn, path: Path, **options: Any) -> set[str]:
         for task, records in outputs(last).items():
             written.setdefault(task, []).extend(records)
     assert last is not None
-    assert written == expected, found
-    assert tables(last, found.shape.stores) == tables(whole, found.shape.stores), found
-    assert last.position.offsets() == whole.position.offsets()
-    assert last.position.times() == whole.position.times()
-    return {one.name.partition("-")[0] for one in path.glob("day-*/stage=*/kind=*")}
+    return (written, *summary(found, last))
+
+
+def summary(found: Drawn, result: BackfillResult) -> tuple[Any, ...]:
+    """Returns the tables of a result, the numbers of their rows, and its position."""
+    counts = {topic: count for topic, count in result.stages[-1].counts.items() if topic.endswith("-changelog")}
+    return tables(result, found.shape.stores), counts, result.position.offsets(), result.position.times()
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -47,16 +52,42 @@ def test_a_history_cut_into_runs_gives_what_one_run_gives(seed: int, tmp_path: P
     check(drawn(seed), tmp_path)
 
 
+# ---------------------------------------------------------------------- with state on disk
+
+ALL_SHAPES = {**SHAPES, "other_stores": OTHER_STORES}
+
+
+def on_disk(seed: int) -> Drawn:
+    """Returns a history of more keys, of which a day may change few or many."""
+    return drawn(seed, ALL_SHAPES, keys_most=(3, 40), rows_most=200)
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_runs_that_write_only_what_they_change_give_what_one_run_gives(seed: int, tmp_path: Path) -> None:
-    check(drawn(seed), tmp_path, state_bytes=0)
+def test_runs_that_write_what_they_change_give_what_those_give_that_write_all(seed: int, tmp_path: Path) -> None:
+    check_on_disk(seed, tmp_path)
+
+
+def check_on_disk(seed: int, path: Path) -> None:
+    found = on_disk(seed)
+    assert chain(found, path / "on-disk", state_bytes=0) == chain(found, path / "in-memory"), found
+
+
+def test_the_histories_with_state_on_disk_keep_bases_and_make_new_ones(tmp_path: Path) -> None:
+    kept: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        if on_disk(seed).shape.build.__name__ == "counts":
+            chain(on_disk(seed), tmp_path / str(seed), state_bytes=0)
+    for stage in tmp_path.glob("*/day-*/stage=0"):
+        for base in stage.glob("kind=base/*"):
+            kept["kept" if base.stat().st_nlink > 1 else "new"] += 1
+    assert kept.keys() == {"kept", "new"}
 
 
 @pytest.mark.slow
 def test_many_histories_cut_into_runs_give_what_one_run_gives(tmp_path: Path) -> None:
     for seed in range(SEEDS, SEEDS + MANY):
         check(drawn(seed), tmp_path / str(seed))
-        check(drawn(seed), tmp_path / f"{seed}-on-disk", state_bytes=0)
+        check_on_disk(seed, tmp_path / f"{seed}-on-disk")
 
 
 def test_the_drawn_histories_have_every_shape() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,9 @@ RECORD_OVERHEAD_BYTES = 280
 """Bytes of a record in memory beside those of its key and value: four objects, and a place in a dictionary that has
 just grown."""
 HEADER_OVERHEAD_BYTES = 250
+
+RECORDS, NOTES = "records", "notes"
+"""The names of databases."""
 
 LOAD_ROWS = 2000
 """Rows that are written to the database at once."""
@@ -79,15 +82,8 @@ class _Topic:
     """The number of the next record that goes to disk."""
     first: int | None = None
     """The number of the first record whose changes are tracked; ``None`` if none are."""
-    count: int = 0
-    """The number of records at that time."""
     changed: int = 0
     """The number of keys whose record is another one since."""
-
-    @property
-    def tracks(self) -> bool:
-        """Whether changes are tracked, which are fewer than half of the records."""
-        return self.first is not None and 2 * self.changed <= self.count
 
     def row_of(self, record: ChangelogRow) -> ChangelogRow:
         """Returns a record without the time of a version in its key."""
@@ -103,7 +99,8 @@ class ChangelogCapture:
 
     :param changelogs: topics.
     :param versioned: those of them in which every timestamp of a key is a record of its own, deletions included.
-    :param open_engine: opens a database with some families, for the records that are too many; called at most once.
+    :param open_engine: opens a database of a name with some families, for the records that are too many: `RECORDS`, and
+        `NOTES` for what is of use until :meth:`close` only; called at most once for each.
     :param most_bytes: the bytes of all records that may be in memory, objects included.
     :param lasting: changelogs of window stores whose rows are dropped when they are older than this many ms.
     """
@@ -112,7 +109,7 @@ class ChangelogCapture:
         self,
         changelogs: Collection[str],
         versioned: Collection[str],
-        open_engine: Callable[[list[str]], Engine],
+        open_engine: Callable[[str, list[str]], Engine],
         most_bytes: int = CAPTURE_BYTES,
         lasting: Mapping[str, int] | None = None,
     ) -> None:
@@ -121,6 +118,7 @@ class ChangelogCapture:
         self._open_engine = open_engine
         self._most_bytes = most_bytes
         self._engine: Engine | None = None
+        self._notes: Engine | None = None
         self._bytes = 0
         self._closed = False
 
@@ -190,21 +188,17 @@ class ChangelogCapture:
 
         :raises StreamsError: if the capture is closed.
         """
-        return (row for _, row in self.numbered(topic))
-
-    def numbered(self, topic: str) -> Iterator[tuple[int, ChangelogRow]]:
-        """Yields :meth:`rows` with their numbers, which rise."""
         found = self._open_topic(topic)
-        rows: Iterator[tuple[int, ChangelogRow]]
+        rows: Iterable[ChangelogRow]
         if not found.spilled:
-            rows = enumerate([(place, *record) for place, record in found.waiting.items()])
+            rows = [(place, *record) for place, record in found.waiting.items()]
         else:
             self.spill()
             self._put_in_order(topic)
-            rows = self._in_order(topic)
-        for number, row in rows:
+            rows = (row for _, row in self._in_order(topic))
+        for row in rows:
             if not found.is_over(row[0]) and (found.versioned or row[1] is not None):
-                yield number, found.row_of(row)
+                yield found.row_of(row)
 
     def _open_topic(self, topic: str) -> _Topic:
         if self._closed:
@@ -213,19 +207,19 @@ class ChangelogCapture:
 
     def _put_in_order(self, topic: str) -> None:
         """Writes the records on disk once more by their numbers, since they are there by their keys."""
-        engine, order = self._database(), _order_family(topic)
-        engine.clear([order])
-        batch = engine.batch()
-        for count, (place, row) in enumerate(engine.family(topic).range(), 1):
-            batch.put(row[: _ORDER.size], _with_place(place, row), engine.family(order).handle)
+        notes, order = self._noted(), _order_family(topic)
+        notes.clear([order])
+        batch = notes.batch()
+        for count, (place, row) in enumerate(self._database().family(topic).range(), 1):
+            batch.put(row[: _ORDER.size], _with_place(place, row), notes.family(order).handle)
             if count % LOAD_ROWS == 0:
-                engine.load(batch)
-                batch = engine.batch()
-        engine.load(batch)
+                notes.load(batch)
+                batch = notes.batch()
+        notes.load(batch)
 
     def _in_order(self, topic: str) -> Iterator[tuple[int, ChangelogRow]]:
         """Yields the records that are on disk by their numbers."""
-        for number, both in self._database().family(_order_family(topic)).range():
+        for number, both in self._noted().family(_order_family(topic)).range():
             end = _ORDER.size + _ORDER.unpack_from(both)[0]
             yield _ORDER.unpack(number)[0], _read_row(both[_ORDER.size : end], both[end:])
 
@@ -251,9 +245,14 @@ class ChangelogCapture:
 
     def _database(self) -> Engine:
         if self._engine is None:
-            families = [name for topic in self._topics for name in (topic, _order_family(topic), _former_family(topic))]
-            self._engine = self._open_engine(families)
+            self._engine = self._open_engine(RECORDS, list(self._topics))
         return self._engine
+
+    def _noted(self) -> Engine:
+        if self._notes is None:
+            families = [name(topic) for topic in self._topics for name in (_order_family, _former_family)]
+            self._notes = self._open_engine(NOTES, families)
+        return self._notes
 
     def _write(self, engine: Engine, topic: str, found: _Topic) -> None:
         waiting, handle = found.waiting, engine.family(topic).handle
@@ -272,47 +271,42 @@ class ChangelogCapture:
 
     # ------------------------------------------------------------------ changes
 
-    def resume(self, known: Mapping[str, tuple[int, int]]) -> None:
+    def resume(self, known: Mapping[str, int]) -> None:
         """Continues with the records in the database of an earlier capture, whose changes are tracked from now on.
 
-        :param known: the number of records of each changelog that it has, and the number of its next record. Those of
-            other changelogs are deleted.
+        :param known: the changelogs that were tracked, with the number of the next record of each. Records of others
+            are deleted.
         """
-        engine = self._database()
-        engine.clear([family for topic in self._topics for family in (_order_family(topic), _former_family(topic))])
-        engine.clear([topic for topic in self._topics if topic not in known])
-        for topic, (count, number) in known.items():
+        self._database().clear([topic for topic in self._topics if topic not in known])
+        for topic, number in known.items():
             found = self._topics[topic]
-            found.spilled, found.count, found.next, found.first = True, count, number, number
+            found.spilled, found.next, found.first = True, number, number
 
     def track(self) -> None:
         """Tracks the changes of all records that are here; but not of those that expire here."""
         self.spill()
         for found in self._topics.values():
             if found.lasts_ms is None:
-                found.spilled, found.count, found.first = True, found.next, found.next
+                found.spilled, found.first = True, found.next
 
     @property
     def tracked(self) -> Mapping[str, int]:
         """The changelogs whose changes are tracked, with the number of the next record of each."""
         return {topic: found.next for topic, found in self._topics.items() if found.first is not None}
 
-    def changed(self) -> dict[str, int] | None:
-        """Writes all records to disk; returns the number of keys of each tracked changelog that have changed. ``None``
-        if they are more than half of the records of one: then :meth:`changes` are not known."""
+    def changed(self) -> dict[str, int]:
+        """Writes all records to disk; returns the number of keys of each tracked changelog that have changed."""
         self.spill()
-        tracked = {topic: found for topic, found in self._topics.items() if found.first is not None}
-        if not all(found.tracks for found in tracked.values()):
-            return None
-        return {topic: found.changed for topic, found in tracked.items()}
+        return {topic: found.changed for topic, found in self._topics.items() if found.first is not None}
 
     def changes(self, topic: str) -> Iterator[Change]:
         """Yields the keys whose records have changed, those that have a record in the order in which they were written.
 
         A key that was deleted and written again has a change too, even if the record is the same.
         """
-        found, engine = self._open_topic(topic), self._database()
-        former_of, now = engine.family(_former_family(topic)).get, engine.family(topic).get
+        self.spill()
+        found, formers = self._open_topic(topic), self._noted().family(_former_family(topic))
+        former_of, now = formers.get, self._database().family(topic).get
 
         def change(number: int | None, row: ChangelogRow | None, place: bytes, former: bytes | None) -> Change:
             if former is None:
@@ -321,7 +315,7 @@ class ChangelogCapture:
 
         for number, row in self._in_order(topic):
             yield change(number, found.row_of(row), row[0], former_of(row[0]))
-        for place, former in engine.family(_former_family(topic)).range():
+        for place, former in formers.range():
             if now(place) is None:
                 yield change(None, None, place, former)
 
@@ -331,35 +325,34 @@ class ChangelogCapture:
         A record that was written earlier than the tracking is kept as the former one of its key; later ones are
         deleted from the order.
         """
-        if not found.tracks:
-            self._write(engine, topic, found)
-            return
-        waiting, rows = found.waiting, engine.family(topic)
+        waiting, rows, notes = found.waiting, engine.family(topic), self._noted()
         row_handle = rows.handle
-        order, former = (engine.family(name(topic)).handle for name in (_order_family, _former_family))
+        order, former = (notes.family(name(topic)).handle for name in (_order_family, _former_family))
         get, first = rows.get, found.first
         assert first is not None
-        batch: Batch = engine.batch()
+        batch, noted = engine.batch(), notes.batch()
         for count, (place, record) in enumerate(waiting.items(), 1):
             before = get(place)
             if before is None:
                 found.changed += 1
             elif _ORDER.unpack_from(before)[0] < first:
-                batch.put(place, before, former)
+                noted.put(place, before, former)
                 found.changed += 1
             else:
-                batch.delete(before[: _ORDER.size], order)
+                noted.delete(before[: _ORDER.size], order)
             if record[0] is None and not found.versioned:
                 batch.delete(place, row_handle)
             else:
                 row = _row_of(found.next, record)
                 batch.put(place, row, row_handle)
-                batch.put(row[: _ORDER.size], _with_place(place, row), order)
+                noted.put(row[: _ORDER.size], _with_place(place, row), order)
                 found.next += 1
             if count % LOAD_ROWS == 0:
                 engine.load(batch)
-                batch = engine.batch()
+                notes.load(noted)
+                batch, noted = engine.batch(), notes.batch()
         engine.load(batch)
+        notes.load(noted)
         waiting.clear()
 
     def save(self, directory: Path) -> None:
@@ -371,11 +364,13 @@ class ChangelogCapture:
         save_files(self._database(), directory)
 
     def close(self) -> None:
-        """Closes the database, if there is one; the records are gone."""
+        """Closes the databases, if there are any; the records are gone."""
         self._closed = True
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
+        engines = self._engine, self._notes
+        self._engine = self._notes = None
+        for engine in engines:
+            if engine is not None:
+                engine.close()
 
 
 def _order_family(topic: str) -> str:

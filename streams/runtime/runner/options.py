@@ -25,8 +25,8 @@ class SavedState:
     """The directory of those of the stores on RocksDB; ``None`` if the task has none."""
     changelogs: Path
     """The directory of those of the captured changelogs."""
-    known: Mapping[str, tuple[int, int]]
-    """The number of records of each changelog whose changes were tracked, and the number of its next record."""
+    known: Mapping[str, int]
+    """The changelogs whose changes were tracked, with the number of the next record of each."""
 
 
 @dataclass(frozen=True, kw_only=True)

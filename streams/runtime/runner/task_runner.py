@@ -42,7 +42,7 @@ from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.punctuations import Grids
 from streams.runtime.runner.captured import CapturingProducer, Output
-from streams.runtime.runner.changelog_capture import Change, ChangelogCapture, ChangelogRow
+from streams.runtime.runner.changelog_capture import RECORDS, Change, ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, history_records
 from streams.runtime.runner.options import RunnerOptions, SavedState
 from streams.runtime.runner.resources import RunnerResources
@@ -222,8 +222,8 @@ class TaskRunner:
         kinds = plan.topology.stores
         versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]
 
-        def open_engine(families: list[str]) -> Engine:
-            return engines.open(ROCKSDB, directory, families)
+        def open_engine(name: str, families: list[str]) -> Engine:
+            return engines.open(ROCKSDB, directory / name, families)
 
         lasting = {
             own[store]: retention.at_least_ms + retention.interval_ms  # no store shows a row for longer
@@ -233,7 +233,7 @@ class TaskRunner:
         }
         capture = ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes, lasting)
         if self._options.saved is not None:
-            open_saved(self._options.saved.changelogs, directory)
+            open_saved(self._options.saved.changelogs, directory / RECORDS)
             capture.resume(self._options.saved.known)
         return capture
 
@@ -390,20 +390,14 @@ class TaskRunner:
         """The changelogs whose changes are tracked, with the number of the next record of each."""
         return self._captured.tracked
 
-    def changed(self) -> Mapping[str, int] | None:
-        """Returns the number of keys of each tracked changelog that have changed by the last `commit`; ``None`` if they
-        are too many, so that :meth:`changes` are not known."""
+    def changed(self) -> Mapping[str, int]:
+        """Returns the number of keys of each tracked changelog that have changed by the last `commit`."""
         return self._captured.changed()
 
     def changes(self) -> dict[str, Iterator[Change]]:
         """Returns the changes of each tracked changelog by the last `commit`."""
         capture = self._captured
         return {topic: capture.changes(topic) for topic in capture.tracked}
-
-    def numbered(self) -> dict[str, Iterator[tuple[int, ChangelogRow]]]:
-        """Returns the rows of :meth:`changelog` with their numbers, by which changes name them."""
-        capture = self._captured
-        return {topic: capture.numbered(topic) for topic in capture.topics}
 
     def save(self, directory: Path) -> list[Path]:
         """Writes the databases as of the last `commit`, for a runner that continues with them; returns their

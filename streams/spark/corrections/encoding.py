@@ -133,8 +133,8 @@ class CorrectionEncoder:
         return pa.array(np.where(given < 0, by_key, given).astype(np.int32))
 
 
-def _no_engine(families: list[str]) -> Engine:
-    raise AssertionError(f"no changelog is captured, and {families} were asked for")
+def _no_engine(name: str, families: list[str]) -> Engine:
+    raise AssertionError(f"no changelog is captured, and {name} with {families} was asked for")
 
 
 class _Refusing:

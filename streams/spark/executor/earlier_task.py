@@ -7,7 +7,7 @@ copies where the file system has no hard links, so that it does not depend on th
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ class EarlierTask:
         """The databases to continue with, if there are any."""
         if CHANGELOGS not in self.databases:
             return None
-        known = {topic: (self.counts[topic], one.following) for topic, one in self.based.items()}
+        known = {topic: one.following for topic, one in self.based.items()}
         return SavedState(self.databases.get(STORES), self.databases[CHANGELOGS], known)
 
     def takes(self, changed: Mapping[str, int]) -> bool:
@@ -74,6 +74,11 @@ class EarlierTask:
         rows = sum(self.based[topic].base for topic in changed)
         both = sum(self.based[topic].changed + count for topic, count in changed.items())
         return len(self.files.changes) < CHANGES_MOST and 2 * both <= rows
+
+    def with_changes(self, topics: Collection[str], more: Collection[Path]) -> StateFiles:
+        """Returns the files with further changes of some changelogs."""
+        files = self.files
+        return StateFiles((), files.base or files.rows, (*files.changes, *map(str, more)), frozenset(topics))
 
     def link_base(self, directory: Path) -> list[str]:
         """Puts the base and its changes into the directory of an attempt; returns the names of the files."""

@@ -116,6 +116,15 @@ class RowWriter:
             )
         writer.write_table(pa.Table.from_batches(waiting))
 
+    def take(self, kind: str) -> list[Path]:
+        """Writes what waits of a kind, and closes its file; returns it, if there is one. It is no longer listed."""
+        self._flush(kind)
+        writer = self._open.pop(kind, None)
+        if writer is None:
+            return []
+        writer.close()
+        return [self.directory / f"{kind}.parquet"]
+
     def finish(self) -> list[str]:
         """Writes what waits, and closes the files; returns the kinds of which there is one."""
         for kind in list(self._waiting):

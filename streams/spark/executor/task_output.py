@@ -144,7 +144,7 @@ class TaskOutput:
         state, tracked = WrittenState(), runner.tracked
         for topic, rows in {**runner.changelog(), **runner.other_rows()}.items():
             if topic not in tracked:
-                self._write_rows("state", topic, enumerate(rows), runner.partition, state)
+                self._write_rows(topic, rows, runner.partition, state)
         if tracked:
             assert earlier is not None
             self._write_tracked(runner, earlier, state)
@@ -155,28 +155,31 @@ class TaskOutput:
         return state
 
     def _write_tracked(self, runner: TaskRunner, earlier: EarlierTask, state: WrittenState) -> None:
-        changed = runner.changed()
-        if changed is None or not earlier.takes(changed):
-            for topic, rows in runner.numbered().items():
-                if topic in runner.tracked:
-                    self._write_rows(BASE, topic, rows, runner.partition, state)
-                    state.based[topic] = Based(state.counts[topic], 0, runner.tracked[topic])
-            return
-        self._others += earlier.link_base(self._writer.directory)
+        """Writes the changes of changelogs; if they are many, a new base with these."""
+        changed, following = runner.changed(), runner.tracked
         kind = f"{CHANGES}{len(earlier.files.changes):03d}"
         for topic, changes in runner.changes().items():
-            before = earlier.based[topic]
             self._write_changes(kind, topic, changes, runner.partition, earlier, state)
-            state.based[topic] = Based(before.base, before.changed + changed[topic], runner.tracked[topic])
+        if earlier.takes(changed):
+            self._others += earlier.link_base(self._writer.directory)
+            for topic, count in changed.items():
+                before = earlier.based[topic]
+                state.based[topic] = Based(before.base, before.changed + count, following[topic])
+            return
+        more = self._writer.take(kind)
+        files = earlier.with_changes(following, more)
+        for topic in following:
+            for rows in files.batches(topic):
+                self._writer.write(BASE, rows)
+            state.based[topic] = Based(state.counts[topic], 0, following[topic])
+        for path in more:
+            path.unlink()
 
-    def _write_rows(
-        self, kind: str, topic: str, rows: Iterator[tuple[int, ChangelogRow]], partition: int, state: WrittenState
-    ) -> None:
+    def _write_rows(self, topic: str, rows: Iterator[ChangelogRow], partition: int, state: WrittenState) -> None:
         total = count = 0
         for chunk in _chunks(rows):
-            numbers, own = zip(*chunk, strict=True)
-            total = (total + hash_of_rows((row[0], row[1]) for row in own)) & MASK
-            self._writer.write(kind, state_rows(topic, partition, own, numbers))
+            total = (total + hash_of_rows((row[0], row[1]) for row in chunk)) & MASK
+            self._writer.write("state", state_rows(topic, partition, chunk, range(count, count + len(chunk))))
             count += len(chunk)
         state.checksums[topic], state.counts[topic] = f"{total:016x}", count
 

@@ -16,6 +16,7 @@ from processor_api.punctuation import PunctuationType
 from streams import (
     BufferConfig,
     Grouped,
+    Joined,
     JoinWindows,
     Materialized,
     Processor,
@@ -23,9 +24,11 @@ from streams import (
     Serdes,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
+    TimeToLive,
     TimeWindows,
 )
 from streams.spark import Backfill, BackfillResult, History
@@ -167,12 +170,27 @@ class Ticking(Processor[Any, Any, Any, Any]):
 
 
 def punctuated() -> StreamsBuilder:
-    from streams import Stores
-
     builder = made()
     store = Stores.key_value_store_builder(Stores.persistent_key_value_store("seen"), TEXT, Serdes.LONG)
     builder.add_state_store(store.with_logging_disabled())
     builder.stream("a").process(Ticking, "seen").to("out")
+    return builder
+
+
+def other_stores() -> StreamsBuilder:
+    """Versions, rows that expire, and rows in memory."""
+    builder = made()
+    versions = Materialized(
+        supplier=Stores.persistent_versioned_key_value_store("versions", 100), key_serde=TEXT, value_serde=TEXT
+    )
+    found = builder.table("b", materialized=versions)
+    joined = Joined(key_serde=TEXT, value_serde=TEXT, other_value_serde=TEXT, grace=ms(10))
+    builder.stream("a").join(found, lambda one, other: f"{one}|{other}", joined=joined).to("out")
+    grouped = builder.stream("a").filter(lambda key, value: value is not None).group_by_key()
+    in_memory = Stores.in_memory_key_value_store("in-memory")
+    grouped.count(materialized=Materialized(supplier=in_memory, key_serde=TEXT, value_serde=Serdes.LONG))
+    expiring = Materialized(name="expiring", key_serde=TEXT, value_serde=TEXT, time_to_live=TimeToLive(ms(100)))
+    grouped.reduce(longer, materialized=expiring).to_stream().to("out")
     return builder
 
 
@@ -188,6 +206,7 @@ class Shape(NamedTuple):
     the border of its partition and not behind that of the topic: which of two writers comes first is left open then."""
 
 
+OTHER_STORES = Shape(other_stores, ("a", "b"), ("versions", "in-memory", "expiring"))
 SHAPES = {
     shape.build.__name__: shape
     for shape in (
@@ -219,17 +238,19 @@ class Drawn(NamedTuple):
     borders: tuple[int, ...]
 
 
-def drawn(seed: int) -> Drawn:
+def drawn(
+    seed: int, shapes: Mapping[str, Shape] = SHAPES, *, keys_most: Sequence[int] = (2, 5), rows_most: int = 60
+) -> Drawn:
     """Draws a history with late records, deletions and quiet partitions, and up to four borders."""
     chance = random.Random(seed)
-    shape = SHAPES[chance.choice(sorted(SHAPES))]
+    shape = shapes[chance.choice(sorted(shapes))]
     partitions = chance.choice((1, 2, 3))
-    keys = [f"k{number}" for number in range(chance.choice((2, 5)))]
+    keys = [f"k{number}" for number in range(chance.choice(keys_most))]
     quiet = chance.choice((None, *range(partitions)))
     rows: dict[str, list[Row]] = {topic: [] for topic in (*shape.topics, *shape.global_topics)}
     ends: dict[tuple[str, int], int] = {}
     now = 1_000_000
-    for number in range(chance.randrange(5, 60)):
+    for number in range(chance.randrange(5, rows_most)):
         topic = chance.choice(sorted(rows))
         key = chance.choice(keys)
         partition = 0 if topic in shape.global_topics else hash_of(key) % partitions
