@@ -116,7 +116,7 @@ def cut_state(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_version, "newer version of this library .format 99, this one reads up to 2.: use that version"),
+        (set_version, "newer version of this library .format 99, this one reads up to 3.: use that version"),
         (lambda path: (path / "run.json").write_text("{"), "run.json' cannot be read"),
         (lambda path: (path / "stage=0" / "_DONE.json").write_text(""), "_DONE.json' cannot be read"),
         (lambda path: shutil.rmtree(path / "stage=0" / "kind=state"), "of a complete stage is missing: restore it"),

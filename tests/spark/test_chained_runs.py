@@ -14,6 +14,7 @@ from processor_api.topology.function import topology_of
 from runtime_support.running_app import Cluster
 from spark_support.chained_runs import OTHER_STORES, SHAPES, Drawn, days, drawn, foreign_keys, outputs, run, tables
 from spark_support.finished_runs import Sent, processed, send_all
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES
 from streams.config import StreamsConfig
 from streams.spark import BackfillResult, bootstrap
 
@@ -107,15 +108,16 @@ def test_live_goes_on_with_runs_as_if_it_had_read_everything(name: str, tmp_path
     """The last day of some histories is read by an application that the others were handed over to."""
     seeds = (seed for seed in range(10_000) if (found := drawn(seed)).shape.build.__name__ == name and found.borders)
     for seed in islice(seeds, HANDED_OVER if name != "foreign_keys" else 2):
-        hand_over(drawn(seed), tmp_path / str(seed))
+        hand_over(drawn(seed), tmp_path / str(seed), state_bytes=(0, ROWS_IN_MEMORY_BYTES)[seed % 2])
 
 
-def hand_over(found: Drawn, path: Path) -> None:
+def hand_over(found: Drawn, path: Path, state_bytes: int) -> None:
     whole = run(found, found.rows, path / "whole")
     earlier: list[BackfillResult] = []
     for number, rows in enumerate(days(found)[:-1]):
         given = {**rows, **{topic: found.rows[topic] if number == 0 else [] for topic in found.shape.global_topics}}
-        earlier.append(run(found, given, path / f"day-{number}", earlier[-1] if earlier else None))
+        last = earlier[-1] if earlier else None
+        earlier.append(run(found, given, path / f"day-{number}", last, state_bytes=state_bytes))
     counts = dict.fromkeys((*found.shape.topics, "out"), found.partitions)
     counts |= dict.fromkeys(found.shape.global_topics, 1)
     with Cluster(path / "live", topics=counts) as cluster:
