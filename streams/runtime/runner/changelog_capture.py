@@ -12,7 +12,6 @@ earlier ones these replace. The cost is that of the changed records, not of all.
 
 from __future__ import annotations
 
-import pickle
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
 from state.engine.spilling import save_files
 from state.formats.keys import window_start
+from state.formats.values import read_headers, write_headers
 
 ChangelogRow = tuple[bytes, bytes | None, int, HeaderList | None]
 """``(key, value, timestamp_ms, headers)`` of the last record of a changelog key."""
@@ -60,7 +60,7 @@ _Log = Callable[[bytes, bytes | None, int, HeaderList | None], None]
 
 _HEAD = struct.Struct(">QqB")
 """The number of the record in the order of writing, its timestamp, and what follows."""
-_NULL, _VALUE, _PICKLED = range(3)
+_NULL, _VALUE, _NULL_WITH_HEADERS, _VALUE_WITH_HEADERS = range(4)
 _ORDER = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 
@@ -392,7 +392,9 @@ def _header_bytes(headers: HeaderList) -> int:
 def _row_of(number: int, record: _Record) -> bytes:
     value, timestamp, headers = record
     if headers:
-        return _HEAD.pack(number, timestamp, _PICKLED) + pickle.dumps((value, headers))
+        data = write_headers(headers)
+        kind = _NULL_WITH_HEADERS if value is None else _VALUE_WITH_HEADERS
+        return _HEAD.pack(number, timestamp, kind) + _ORDER.pack(len(data)) + data + (value or b"")
     if value is None:
         return _HEAD.pack(number, timestamp, _NULL)
     return _HEAD.pack(number, timestamp, _VALUE) + value
@@ -400,8 +402,8 @@ def _row_of(number: int, record: _Record) -> bytes:
 
 def _read_row(place: bytes, row: bytes) -> ChangelogRow:
     _, timestamp, kind = _HEAD.unpack_from(row)
-    rest = row[_HEAD.size :]
-    if kind == _PICKLED:
-        value, headers = pickle.loads(rest)
-        return place, value, timestamp, headers
-    return place, rest if kind == _VALUE else None, timestamp, None
+    rest, headers = row[_HEAD.size :], None
+    if kind in (_NULL_WITH_HEADERS, _VALUE_WITH_HEADERS):
+        end = _ORDER.size + _ORDER.unpack_from(rest)[0]
+        rest, headers = rest[end:], read_headers(rest[_ORDER.size : end])
+    return place, rest if kind in (_VALUE, _VALUE_WITH_HEADERS) else None, timestamp, headers
