@@ -10,7 +10,6 @@ wrote: of the files in the run directory, those that no earlier run has.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -94,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

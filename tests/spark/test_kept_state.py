@@ -31,7 +31,8 @@ DAYS: Sequence[Mapping[str, int]] = (
 
 
 def run(root: Path, number: int, last: BackfillResult | None, **more: Any) -> BackfillResult:
-    return day(root, number, DAYS[number], last, **more).run()
+    found: BackfillResult = day(root, number, DAYS[number], last, **more).run()
+    return found
 
 
 def days(root: Path, count: int = len(DAYS)) -> list[BackfillResult]:
