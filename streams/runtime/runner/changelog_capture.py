@@ -76,13 +76,13 @@ class _Topic:
     """The start of the latest window."""
     waiting: dict[bytes, _Record] = field(default_factory=dict)
     """Records that are not on disk, in the order in which they were written."""
-    spilled: bool = False
+    spilled: bool = field(default=False, init=False)
     """Whether records are on disk."""
-    next: int = 0
+    next: int = field(default=0, init=False)
     """The number of the next record that goes to disk."""
-    first: int | None = None
+    first: int | None = field(default=None, init=False)
     """The number of the first record whose changes are tracked; ``None`` if none are."""
-    changed: int = 0
+    changed: int = field(default=0, init=False)
     """The number of keys whose record is another one since."""
 
     def row_of(self, record: ChangelogRow) -> ChangelogRow:

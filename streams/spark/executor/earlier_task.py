@@ -34,7 +34,7 @@ class Based(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlierTask:
-    """What an earlier run has of one task."""
+    """Holds the files of one task of an earlier run."""
 
     files: StateFiles
     checksums: Mapping[str, str]

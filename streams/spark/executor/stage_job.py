@@ -50,7 +50,7 @@ class EarlierState:
     times: Mapping[tuple[int, int], TaskTimes]
     """Times by subtopology and partition."""
     tasks: Mapping[tuple[int, int], EarlierTask] = field(default_factory=dict)
-    """What tasks of this run can continue with, by subtopology and partition."""
+    """Earlier tasks that those of this run can continue with, by subtopology and partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
