@@ -582,7 +582,7 @@ def test_a_run_directory_that_cannot_be_used_is_refused(what: str, sent: Cluster
         next(copy.glob("stage=0/kind=state/*")).unlink()
     if what == "damaged file":
         next(copy.glob("stage=0/kind=state/*")).write_bytes(b"PAR1 no parquet")
-    with pytest.raises(BackfillMismatchError):
+    with pytest.raises(BackfillMismatchError, match=r"kind=state/.*parquet" if "file" in what else None):
         hand_over(sent, copy)
 
 

@@ -376,7 +376,7 @@ class BackfillResult:
         return sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
 
     def files(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool] = lambda task: True) -> tuple[str, ...]:
-        """Returns the files of a kind, ``"record"``, ``"state"`` or ``"error"``.
+        """Returns the files of a kind, ``"record"`` or ``"error"``.
 
         :param wanted: asked with the tasks of a stage; a stage none of whose tasks is wanted is left out.
         """

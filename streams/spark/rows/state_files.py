@@ -138,17 +138,24 @@ def topic_batches(
     :param partition: only rows of this partition.
     """
     for path in files:
-        with pq.ParquetFile(path) as file:
-            groups = [
-                number for number in range(file.num_row_groups) if _may_have(file.metadata.row_group(number), topic)
-            ]
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns)):
-                if topic is not None:
-                    batch = batch.filter(pc.equal(batch.column("topic"), topic))
-                if partition is not None:
-                    batch = batch.filter(pc.equal(batch.column("partition"), partition))
-                if batch.num_rows:
-                    yield batch
+        try:
+            yield from _batches_of(path, topic, partition, columns)
+        except pa.ArrowInvalid as error:  # which does not name the file
+            raise pa.ArrowInvalid(f"{path}: {error}") from error
+
+
+def _batches_of(
+    path: str, topic: str | None, partition: int | None, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        groups = [number for number in range(file.num_row_groups) if _may_have(file.metadata.row_group(number), topic)]
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns)):
+            if topic is not None:
+                batch = batch.filter(pc.equal(batch.column("topic"), topic))
+            if partition is not None:
+                batch = batch.filter(pc.equal(batch.column("partition"), partition))
+            if batch.num_rows:
+                yield batch
 
 
 def _may_have(group: Any, topic: str | None) -> bool:
