@@ -31,3 +31,6 @@ class Platform:
     """Returns the store of snapshots at ``state.snapshot.dir``, a directory or a URL."""
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     """The functions that open engines instead of the registered ones, by name."""
+    on_thread: Callable[[str, int], None] = lambda process, number: None
+    """Takes the id of the process and the number of a stream thread before that has clients. The names by which the
+    brokers know the thread follow from the two (:mod:`streams.kafka.suspects`)."""

@@ -204,6 +204,7 @@ class ApplicationRun:
 
     def _make_thread(self, number: int) -> StreamThread:
         assert self.resources is not None
+        self.parts.platform.on_thread(str(self.resources.identity), number)
         name, make_resources = self.resources.thread(number, self.parts.endpoint)
         callbacks = ThreadCallbacks(self._thread_changed, self._thread_failed, lambda: self.paused)
         parts = self.parts

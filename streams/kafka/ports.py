@@ -408,6 +408,8 @@ class GroupMember:
     protocol: str = field(default="classic", compare=False)
     """The protocol that the member speaks: ``classic``, ``consumer`` or ``streams``. A group of the consumer protocol
     may have members of both of the first."""
+    process_id: str = field(default="", compare=False)
+    """The id of its process, as a member of the streams protocol tells the group; empty in the others."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,13 @@ from waiting import wait_until
 
 PARTITIONS = (8, 4)
 COMMON = {"consumer.session.timeout.ms": 6000, "consumer.heartbeat.interval.ms": 500, "commit.interval.ms": 100}
+LONG_SESSIONS: Mapping[str, Mapping[str, int]] = {
+    "classic": {"consumer.session.timeout.ms": 45_000},
+    "consumer": {},
+    "streams": {},
+}
+"""Settings of workers whose sessions are as long as by default: in the newer protocols the brokers have them."""
+TAKEN_OVER = "a process is taken over: its transactions are ended and its members leave the group"
 ROUNDS = 6
 LINES = 400
 WORDS = [f"word-{number}" for number in range(40)]
@@ -96,18 +103,32 @@ def test_a_killed_worker_is_replaced(topics: Topics, workers: Workers, guarantee
         check_totals(reader, application, guarantee)
 
 
-def test_a_supervised_worker_that_is_killed_comes_back(topics: Topics, workers: Workers) -> None:
-    """The supervisor starts it again; it has its identity, and so its tasks, back before the others would get them."""
+@pytest.mark.parametrize("protocol", ["classic", "streams", pytest.param("consumer", marks=pytest.mark.slow)])
+def test_a_supervised_worker_that_is_killed_is_taken_over(topics: Topics, workers: Workers, protocol: str) -> None:
+    """Others get its tasks long before its session and its transaction have timed out, and it comes back."""
     application = WordCount(topics, workers, "exactly_once_v2")
     application.send(1)
-    supervisor = application.start("--workers", "3", settings={"consumer.session.timeout.ms": 45000})
+    settings = {"group.protocol": protocol, "producer.transaction.timeout.ms": 60_000, **LONG_SESSIONS[protocol]}
+    supervisor = application.start("--workers", "3", settings=settings)
     pids = wait_until("three workers are started", lambda: len(found := supervised(supervisor)) == 3 and found)
     wait_until("all tasks run", lambda: len(supervisor.events("task runs")) >= 16)
+    wait_until("all have tasks", lambda: len({one["thread"] for one in supervisor.events("task runs")}) == 3)
     with topics.reader(application.output) as reader:
         application.send(ROUNDS)
         reader.until("counting goes on", lambda found: len(found.records) > 20)
+        before = len(supervisor.events("assignment"))
         os.kill(pids[1], signal.SIGKILL)
         supervisor.wait_for("worker died, restarting", deadline_s=20, status="SIGKILL")
+        line = supervisor.wait_for(TAKEN_OVER)
+        assert line["members"]
+        assert line["reason"] == "worker 1 died: SIGKILL"
+        assert line["transactional_ids"] == f"{workers.application}-{line['process_id']}-1"
+
+        def given_to_others() -> list[dict[str, object]]:
+            later = supervisor.events("assignment")[before:]
+            return [one for one in later if one["new"] and line["process_id"] not in one["thread"]]
+
+        wait_until("others get its tasks", given_to_others)
         application.send(1)
         reader.until("all three count all", application.at_least, tell=lambda: application.missing(reader))
         again = wait_until("a fourth worker is started", lambda: supervised(supervisor)[3:])

@@ -17,8 +17,11 @@ import pytest
 
 from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
-from streams.cli.run.supervisor import RestartPolicy, Supervisor, worker_command
+from processor_api.clock import SystemClock
+from streams.cli.run.supervisor import RestartPolicy, Supervisor, TakeOvers, worker_command
 from streams.cli.run.worker import StopRequest, run_until_stopped
+from streams.config import StreamsConfig
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from waiting import DEADLINE_S, wait_until
 
 __all__ = ["control_group"]
@@ -472,3 +475,77 @@ def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path,
     if status == 1:
         last = found.stderr.splitlines()[-1]
         assert last == "error: none of the 2 workers started: ZeroDivisionError: division by zero"
+
+
+# ---------------------------------------------------------------------- what a dead worker has left with the brokers
+
+PROCESS = "00000000-0000-4000-8000-000000000001-0"
+MADE = {"process": PROCESS, "thread": 1}
+CONFIG = StreamsConfig.of(
+    {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": "exactly_once_v2"}
+)
+OWN_ID = f"app-{PROCESS}-1"
+
+
+class WithTransaction:
+    """A broker with an open transaction of the worker."""
+
+    def __init__(self) -> None:
+        broker = EmbeddedBroker()
+        broker.create_topic("out", 1)
+        self.clients = EmbeddedClients(broker)
+        producer = self.clients.producer({"transactional.id": OWN_ID})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("out", b"v", b"k", 0, None, None, 5, None)
+        producer.flush()
+
+    @property
+    def open_ids(self) -> list[str]:
+        return self.clients.admin({}).open_transactions()
+
+
+@pytest.mark.parametrize(("status", "left"), [("os.kill(os.getpid(), 9)", []), ("1", []), ("0", [OWN_ID])])
+def test_a_worker_that_died_is_taken_over(tmp_path: Path, status: str, left: list[str]) -> None:
+    """One that has closed cleanly has left nothing to end."""
+    opened = WithTransaction()
+    supervisor = Supervisor(dying(tmp_path, [MADE], default=status), 1, policy=SOON)
+    supervisor.take_overs = TakeOvers(CONFIG, lambda: opened.clients.admin({}))
+    supervisor.run()
+    assert opened.open_ids == left
+
+
+def test_a_worker_that_died_before_it_had_clients_has_left_nothing(tmp_path: Path) -> None:
+    def unwanted() -> Any:
+        raise AssertionError("nothing is to be taken over")
+
+    supervisor = Supervisor(dying(tmp_path, []), 1, policy=SOON)
+    supervisor.take_overs = TakeOvers(CONFIG, unwanted)
+    assert supervisor.run() == 1
+
+
+def test_a_restart_waits_until_its_predecessor_is_taken_over(tmp_path: Path) -> None:
+    """It has the same names at the brokers, and would be fenced."""
+    opened, starts = WithTransaction(), tmp_path / "starts"
+
+    class Counting(SystemClock):
+        waits = 0
+
+        def wait(self, seconds: float) -> None:
+            self.waits += 1
+            super().wait(seconds)
+
+    clock, seen = Counting(), []
+
+    def slow() -> Any:
+        begun = clock.waits
+        wait_until("the restart is due", lambda: clock.waits > begun + 10)
+        seen.append(len(starts.read_text()))
+        return opened.clients.admin({})
+
+    command = dying(tmp_path, [MADE], [], default="1 if number == 0 else 0")
+    supervisor = Supervisor(command, 1, policy=SOON, clock=clock)
+    supervisor.take_overs = TakeOvers(CONFIG, slow)
+    assert supervisor.run() == 0
+    assert seen == [1]
+    assert starts.read_text() == "xx"

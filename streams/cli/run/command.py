@@ -128,7 +128,7 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
     """Runs the application in this process; returns the exit status."""
     try:
         with stop.loading():
-            application = _load(arguments)
+            application = _load(arguments, line)
     except Stopped:
         return CLEAN
     except Exception as error:
@@ -169,7 +169,7 @@ def keep_files_private(*, group_write: bool) -> None:
     os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
 
 
-def _load(arguments: argparse.Namespace) -> Application:
+def _load(arguments: argparse.Namespace, line: SupervisorLine | None) -> Application:
     config = _config(arguments)
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
@@ -178,7 +178,7 @@ def _load(arguments: argparse.Namespace) -> Application:
     if arguments.runner is not None:
         make: Runner = arguments.runner
         return make(topology, config)
-    return kafka_streams(topology, config, alone=arguments.supervised_by is None)
+    return kafka_streams(topology, config, line=line)
 
 
 def _create_topics(topology: Topology, config: StreamsConfig) -> None:
@@ -212,7 +212,7 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
 
 
 def _supervise(arguments: argparse.Namespace) -> int:
-    from streams.cli.run.supervisor import Supervisor, worker_command
+    from streams.cli.run.supervisor import Supervisor, TakeOvers, worker_command
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
     command, settings = worker_command(arguments.words), arguments.set
@@ -222,6 +222,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
         )
         with on_stop_signals(supervisor.on_signal):
             config = _config(arguments)  # errors are printed once, not by each worker
+            supervisor.take_overs = TakeOvers(config)
             if arguments.create_topics:
                 _create_topics(load_topology(arguments.topology, lambda: config), config)
             with _front(config, arguments.workers) as supervisor.front:
@@ -260,17 +261,24 @@ def say_derived_id(given: Given, application_id: str) -> None:
 
 
 def kafka_streams(
-    topology: TopologyLike, config: StreamsConfig, clients: KafkaClients | None = None, *, alone: bool = True
+    topology: TopologyLike,
+    config: StreamsConfig,
+    clients: KafkaClients | None = None,
+    *,
+    line: SupervisorLine | None = None,
 ) -> Application:
     """Returns the application, not started; on a terminal its restores are shown as a bar.
 
-    :param alone: whether no other process writes to the terminal, which would write over the bar.
+    :param line: the line to its supervisor, if there is one. Then other processes write to the terminal too, and would
+        write over the bar.
     """
     from streams.app.kafka_streams import KafkaStreams
     from streams.cli.run.restore_bar import RestoreBar
+    from streams.platform import Platform
 
-    application = KafkaStreams(topology, config, clients)
-    if alone and sys.stderr.isatty():
+    platform = None if line is None else Platform(on_thread=line.thread)
+    application = KafkaStreams(topology, config, clients, platform=platform)
+    if line is None and sys.stderr.isatty():
         application.set_global_state_restore_listener(RestoreBar(sys.stderr))
     return application
 

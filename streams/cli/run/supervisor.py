@@ -12,21 +12,30 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.errors import StreamsError
 from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.worker_channel import WorkerLine, without_settings
 from streams.cli.working_directory import from_start
 
+if TYPE_CHECKING:  # the supervisor needs the client only when a worker has died
+    from streams.config import StreamsConfig
+    from streams.kafka.ports import Admin
+
 log = logging.getLogger("streams.cli.supervisor")
 
 _SLICE_S = 0.05
+_LONGEST_S = 10.0
+"""So long a restart waits at most until its predecessor is taken over."""
 
 
 class WorkersFront(Protocol):
@@ -73,8 +82,14 @@ class _Worker:
     """The sockets to its process."""
     last_words: str | None = None
     """The error by which its last process ended, if it could say so."""
+    taken_over: threading.Thread | None = field(default=None, init=False)
+    """Ends what its last process has left with the brokers, if that died."""
     failed_early: str | None = None
     """The error by which its last process ended before it ran, if trying again does not help."""
+
+    def is_taken_over(self, now: float) -> bool:
+        """Whether its restart waits for that: its successor has the same names."""
+        return self.taken_over is not None and self.taken_over.is_alive() and now < self.start_at + _LONGEST_S
 
 
 KILLED = (
@@ -82,6 +97,69 @@ KILLED = (
     " (check dmesg, or the events of the container)"
 )
 """The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
+
+
+class TakeOvers:
+    """Ends what dead workers of an application have left with the brokers, each on a thread of its own.
+
+    :param make_admin: makes the client for one of them; one of librdkafka by default.
+    """
+
+    def __init__(
+        self, config: StreamsConfig, make_admin: Callable[[], Admin] | None = None, clock: Clock | None = None
+    ) -> None:
+        self._config = config
+        self._make_admin = make_admin or self._librdkafka
+        self._clock = clock or SystemClock()
+        self._running: list[threading.Thread] = []
+        self._prepared = False
+
+    def _librdkafka(self) -> Admin:
+        from streams.config import clients as client_configs
+        from streams.kafka.confluent.clients import ConfluentClients
+
+        return ConfluentClients().admin(client_configs.admin(self._config, f"{self._config.application_id}-supervisor"))
+
+    def prepare(self) -> None:
+        """Imports what a take-over needs, on a thread of its own: that takes longer than the take-over."""
+        if not self._prepared:
+            self._prepared = True
+            threading.Thread(target=self._import, name="take-over-imports", daemon=True).start()
+
+    def begin(self, process: str, threads: int, reason: str) -> threading.Thread:
+        """Begins to take over a worker; returns the thread that does so.
+
+        :param process: the id of its process.
+        :param threads: the highest number of a stream thread that it had.
+        """
+        thread = threading.Thread(
+            target=self._take_over, args=(process, threads, reason), name="take-over", daemon=True
+        )
+        self._running = [one for one in self._running if one.is_alive()] + [thread]
+        thread.start()
+        return thread
+
+    def wait(self) -> None:
+        """Waits until all that were begun have ended, but not for long."""
+        until = self._clock.monotonic() + _LONGEST_S
+        for thread in self._running:
+            thread.join(max(0.0, until - self._clock.monotonic()))
+
+    def _import(self) -> None:
+        with suppress(StreamsError):  # a take-over logs it
+            self._make_admin().close()
+
+    def _take_over(self, process: str, threads: int, reason: str) -> None:
+        from streams.kafka.suspects import ProcessMembers, take_over
+
+        try:
+            with closing(self._make_admin()) as admin:
+                take_over(admin, ProcessMembers.of(self._config, process, threads), reason, self._clock)
+        except StreamsError as error:
+            log.warning(
+                "a dead worker is not taken over: its tasks wait until its session times out",
+                extra={"reason": reason, "error": error.message},
+            )
 
 
 class Supervisor:
@@ -117,6 +195,8 @@ class Supervisor:
         self._outcome = CLEAN
         self.front: WorkersFront | None = None
         """The HTTP port of the workers, if there is one; to be set before it runs."""
+        self.take_overs: TakeOvers | None = None
+        """Ends what workers that die have left with the brokers; to be set before it runs."""
 
     def run(self) -> int:
         """Runs until every worker has ended; returns the exit status. To be called on the main thread."""
@@ -130,6 +210,8 @@ class Supervisor:
                     worker.process.wait()
                 if worker.line is not None:
                     worker.line.close()
+            if self.take_overs is not None:
+                self.take_overs.wait()
         return self._outcome
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
@@ -175,13 +257,16 @@ class Supervisor:
         if worker.process is None:
             if stopping:
                 worker.done = True
-            elif now >= worker.start_at:
+            elif now >= worker.start_at and not worker.is_taken_over(now):
                 self._start(worker)
             return
         status = worker.process.poll()
-        self._hear(worker, ended=status is not None)
+        line = self._hear(worker, ended=status is not None)
         if status is None:
             return
+        if self.take_overs is not None and status != CLEAN and line is not None and line.process is not None:
+            reason = f"worker {worker.number} died: {_status(status)}"
+            worker.taken_over = self.take_overs.begin(line.process, line.threads, reason)
         worker.process = None
         if stopping or status == CLEAN:
             worker.done = True
@@ -204,19 +289,22 @@ class Supervisor:
         line.send_settings(settings)
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
 
-    def _hear(self, worker: _Worker, *, ended: bool) -> None:
-        """Reads the messages of a worker, also the last ones of one that has ended."""
+    def _hear(self, worker: _Worker, *, ended: bool) -> WorkerLine | None:
+        """Reads the messages of a worker, also the last ones of one that has ended; returns its line."""
         line = worker.line
         if line is None:
-            return
+            return None
         line.listen()
         if line.ran:
             worker.failed_early = None
+            if self.take_overs is not None:
+                self.take_overs.prepare()
         if ended:
             worker.failed_early = None if line.ran else line.error
             worker.last_words = line.last_words
             line.close()
             worker.line = None
+        return line
 
     def _same_failure(self) -> str | None:
         """Returns the error by which every worker ended before it ran. The numbers in it may differ, since each worker

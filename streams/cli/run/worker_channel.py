@@ -2,8 +2,9 @@
 
 The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
 arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
-supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, one
-when it becomes ready or is no longer ready, and one about the error that ends it.
+supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line about each stream
+thread that it makes, one when it runs, one when it becomes ready or is no longer ready, and one about the error that
+ends it.
 
 A line is a JSON object.
 """
@@ -47,6 +48,10 @@ class SupervisorLine:
         while self._read(_CHUNK):
             pass
 
+    def thread(self, process: str, number: int) -> None:
+        """Reports a stream thread that is made: the brokers will know it by the id of the process and its number."""
+        self._report({"process": process, "thread": number})
+
     def running(self) -> None:
         """Reports, once, that the application runs."""
         if not self._reported_running:
@@ -87,6 +92,10 @@ class WorkerLine:
         """The error that ended the process, unless trying again may help."""
         self.last_words: str | None = None
         """The error that ended the process, of any kind."""
+        self.process: str | None = None
+        """The id of its process at the brokers; ``None`` while it has no stream thread."""
+        self.threads = 0
+        """The highest number of a stream thread that it had."""
         self._received = bytearray()
 
     @property
@@ -112,6 +121,8 @@ class WorkerLine:
             message = json.loads(line)
             self.ran = self.ran or message.get("state") == "RUNNING"
             self.ready = bool(message.get("ready", self.ready))
+            self.process = message.get("process", self.process)
+            self.threads = max(self.threads, message.get("thread", 0))
             if "error" in message:
                 self.last_words = str(message["error"])
                 self.error = None if message["passes"] else self.last_words

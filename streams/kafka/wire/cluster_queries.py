@@ -618,6 +618,7 @@ def _streams_member(found: DescribedStreamsMember) -> ports.GroupMember:
         standby=lists.copies,
         has_left=found.member_epoch == STATIC_LEAVE_EPOCH,
         protocol="streams",
+        process_id=found.process_id,
     )
 
 

@@ -118,6 +118,7 @@ class EmbeddedAdmin:
                         tasks=one.assigned,
                         standby=one.lists.standby,
                         protocol="streams",
+                        process_id=one.process_id,
                     )
                     for one in found.streams.members.values()
                 ]

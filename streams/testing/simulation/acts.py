@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from processor_api.task_id import TopicPartition
+from streams.kafka.suspects import take_over
 from streams.testing.simulation.network import Fault
 from streams.testing.simulation.schedule import Action
 from streams.testing.simulation.scheduler import SimulatedThread
@@ -143,6 +145,21 @@ def _event(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 
 def _fence(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     _for_transactional_ids(stage, worker, lambda name: stage.broker.transactions.initialize(name, 20.0))
+
+
+def _suspect(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    """Another worker does what a supervisor does for a dead one. It may fail or be killed on the way."""
+    members = worker.members
+    watcher = next((one for one in crew if one is not worker and one.process.alive), None)
+    if members is None or watcher is None:
+        return
+
+    def suspect() -> None:
+        with closing(stage.clients.admin({})) as admin:
+            ended, removed = take_over(admin, members, "the schedule says so", stage.scheduler.clock)
+        stage.findings.say(f"{worker.process} is taken over: {len(ended)} producers, {len(removed)} members")
+
+    watcher.spawn(suspect, "take-over")
 
 
 def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -313,8 +330,8 @@ def _ignore(_: object) -> None:
 _ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "kill": _kill, "kill, empty": _kill_empty, "kill, swap": _kill_swap, "power": _power, "damage": _damage,
     "freeze": _freeze, "stop": _stop, "join": _join, "fault": _fault, "outage": _outage, "event": _event,
-    "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
-    "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
+    "fence": _fence, "suspect": _suspect, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap,
+    "slow": _slow, "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
     "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "overtake": _overtake, "truncate": _truncate,
     "partitions": _partitions, "made again": _made_again, "topic": _topic, "registry away": _registry_away,
     "lost tail": _lost_tail, "deploy": _deploy,

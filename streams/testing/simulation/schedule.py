@@ -23,6 +23,7 @@ KINDS = {
     "outage": "makes all brokers unreachable for a time",
     "event": "gives consumers an error, after which they continue or are replaced",
     "fence": "makes another producer take the transactional ids of the worker",
+    "suspect": "has another process take over the worker, dead or alive: fences it and removes its members",
     "expire": "ends open transactions of the worker by their timeout",
     "evict": "removes the worker's members from the group, or has static ones of the consumer protocol miss epochs",
     "clock": "sets the wall clock to another time",
@@ -49,9 +50,9 @@ KINDS = {
 
 _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
-    "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
-    "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
-    "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3,
+    "fault": 14, "outage": 4, "event": 2, "fence": 3, "suspect": 5, "expire": 3, "evict": 3, "clock": 2, "leap": 2,
+    "slow": 4, "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2,
+    "cut": 3, "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3,
     "registry away": 4, "lost tail": 3, "deploy": 3,
 }  # fmt: skip
 
@@ -143,7 +144,7 @@ def draw_actions(chance: Random, shape: Shape, kinds: Sequence[str]) -> list[Act
 def _draw(chance: Random, shape: Shape, kind: str) -> Action:
     at, worker = chance.randrange(20, shape.steps), chance.randrange(shape.workers)
     call, seconds, detail = "", 0.0, ""
-    if kind in ("kill", "kill, empty", "kill, swap", "power", "damage", "freeze"):
+    if kind in ("kill", "kill, empty", "kill, swap", "power", "damage", "freeze", "suspect"):
         call = chance.choice(_MOMENTS) if chance.random() < 0.6 else ""
     if kind == "fault":
         detail = chance.choice(sorted(FAULTS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse
 from streams.kafka.ports import KafkaClients
+from streams.kafka.suspects import ProcessMembers
 from streams.testing.simulation.scheduler import SimulatedProcess, SimulatedThread
 from streams.testing.simulation.stage import SimulationStage
 
@@ -37,6 +39,8 @@ class Worker:
         self.app: KafkaStreams | None = None
         self.wanted = True
         """Whether it is to run."""
+        self.members: ProcessMembers | None = None
+        """The names by which the broker knows its last process that had any."""
         self.excused = False
         """Whether it may end with an error: the schedule let its disk be full for longer than it waits."""
         self._stage = stage
@@ -72,13 +76,14 @@ class Worker:
         stage, application = self._stage, self._stage.application
         _prepare_directory(self.directory / application.id, application.id)
         settings = {**application.settings, "state.dir": str(self.directory), "num.stream.threads": stage.shape.threads}
-        app = KafkaStreams(application.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform)
-        replace = stage.shape.replaces_threads
+        platform = replace(stage.platform, on_thread=self._made)
+        app = KafkaStreams(application.topology(), settings, cast(KafkaClients, stage.clients), platform=platform)
+        replaces = stage.shape.replaces_threads
 
         def failed(error: Exception) -> StreamThreadExceptionResponse:
             self.failed(error)
             answers = StreamThreadExceptionResponse
-            return answers.REPLACE_THREAD if replace else answers.SHUTDOWN_CLIENT
+            return answers.REPLACE_THREAD if replaces else answers.SHUTDOWN_CLIENT
 
         app.set_uncaught_exception_handler(failed)
         self.app = app
@@ -89,6 +94,12 @@ class Worker:
             if not isinstance(error, RetryableError):  # an outage: a supervisor would start it again
                 self.failed(error)
         self._ended()
+
+    def _made(self, process: str, number: int) -> None:
+        """Takes that a stream thread is made."""
+        known = self.members.threads if self.members is not None and self.members.process == process else 0
+        assert self.app is not None
+        self.members = ProcessMembers.of(self.app.config, process, max(known, number))
 
     def failed(self, error: BaseException) -> None:
         """Handles an error that ends a thread, or the start."""
