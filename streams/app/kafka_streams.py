@@ -26,7 +26,7 @@ from streams.app.opening import ApplicationParts, thread_metrics_registry
 from streams.app.states import ENDED, ClientState, StateListener
 from streams.app.uncaught import StreamsUncaughtExceptionHandler
 from streams.config import StreamsConfig
-from streams.kafka.ports import KafkaClients
+from streams.kafka.ports import Admin, KafkaClients
 from streams.platform import Platform
 from streams.restore.follower import StandbyUpdateListener
 from streams.restore.reports import StateRestoreListener
@@ -292,7 +292,13 @@ class KafkaStreams:
         run.parts = replace(run.parts, endpoint=port.endpoint)
         self._endpoint = port.url
         platform = run.parts.platform
-        server = port.serve_application(self, lambda: self._queries, self._owners, platform.clock, platform.threads)
+
+        def admin() -> Admin | None:
+            return None if run.resources is None else run.resources.process.cluster.admin
+
+        server = port.serve_application(
+            self, lambda: self._queries, self._owners, platform.clock, platform.threads, admin
+        )
         run.states.at_end.callback(server.close)
 
     # ------------------------------------------------------------------ threads

@@ -226,6 +226,14 @@ KEYS: tuple[Key, ...] = (
     Key(
         "http.listen", "http_listen", "", ADDED, "`host:port` to answer [over HTTP](querying-over-http.md); empty: none"
     ),
+    Key(
+        "http.peer.timeout.ms",
+        "http_peer_timeout_ms",
+        "",
+        ADDED,
+        "how long another worker's port may be silent before it is"
+        " [taken over](high-availability.md#workers-that-watch-each-other); empty: workers do not watch each other",
+    ),
     Key("http.max.cpu.percent", "http_max_cpu_percent", "5", ADDED, "share of a busy worker's processor time for HTTP"),
     Key(
         "http.tls.certificate", "http_tls_certificate", "", ADDED, "a PEM file, which may have its key; then only HTTPS"

@@ -121,6 +121,8 @@ class StreamsConfig(BaseModel):
     http_tls_key: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
     """``None``: the key is in the file of the certificate."""
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
+    http_peer_timeout_ms: Annotated[int | None, PlainValidator(values.optional(values.duration_ms(500)))] = None
+    """``None``: workers do not watch each other."""
     group_protocol: Annotated[Literal["classic", "consumer", "streams", "auto"], PlainValidator(_PROTOCOL)] = "classic"
 
     schema_registry: RegistrySettings = Field(default_factory=dict)
@@ -410,6 +412,11 @@ class StreamsConfig(BaseModel):
             problems.append(
                 "state.snapshot.interval.ms is set but state.snapshot.dir is not: set the directory for snapshots, one"
                 " that all workers can read"
+            )
+        if self.http_peer_timeout_ms is not None and not (self.http_listen and self.http_token_file):
+            problems.append(
+                "http.peer.timeout.ms is set, and http.listen or http.token.file is not: workers watch each other over"
+                " the HTTP port, after they have shown that they have the token; set both"
             )
         if self.shadow_of == self.application_id:
             problems.append(

@@ -201,6 +201,19 @@ class Router:
             raise Unreachable(f"worker {endpoint} does not respond: {kind_and_text(error)}") from error
         return _lines(*found, endpoint)
 
+    async def beat(self, endpoint: str, port: str) -> int:
+        """Returns the status of the answer to a probe.
+
+        :param endpoint: the address of a worker that has to show first that it has the token.
+        :param port: the ``host:port`` that is probed: of the same worker, or of its supervisor.
+        :raises Unreachable: if it does not show that.
+        :raises aiohttp.ClientError: if there is no answer.
+        """
+        await self._tickets.headers(endpoint, renew=False)
+        url = f"{self._scheme}://{port}/live"
+        async with self._opened().get(url, allow_redirects=False) as response:
+            return response.status
+
     async def _asked_for(
         self, endpoint: str, method: str, path: str, headers: Mapping[str, str], **more: Any
     ) -> tuple[int, bytes]:

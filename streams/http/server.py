@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,9 @@ from streams.http.processor_share import ProcessorShare
 from streams.http.responses import ServedApplication
 from streams.http.routing import Router, address_of
 from streams.http.stores import StorePages
+from streams.http.watch import PeerWatch
 from streams.http.worker import WorkerPages
+from streams.kafka.ports import Admin
 from streams.outages import GoesBack, patient
 from streams.queries.owners import Owners
 from streams.queries.queries import Queries
@@ -51,6 +53,8 @@ class HttpAnswers:
     """Checks other workers that ask."""
     at_end: Callable[[], None] = lambda: None
     """Ends unfinished responses; called on the loop."""
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Another activity of the loop, until the port is closed."""
     afterwards: Callable[[], Awaitable[None]] | None = None
     """Closes the resources of the routes when all responses have ended; called on the loop."""
 
@@ -121,13 +125,16 @@ class HttpServer:
         assert runner.server is not None
         connected = HttpConnections(runner.server, self._options)
         connected.listen(self._listener)
-        renewing = self._loop.create_task(self._renew())
+        beside = [self._loop.create_task(self._renew())]
+        if self._answers.beside is not None:
+            beside.append(self._loop.create_task(self._answers.beside()))
         try:
             await self._stop.wait()
         finally:
             self._answers.at_end()
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await connected.close()
             self._listener.close()
             transports = [one.transport for one in runner.server.connections if one.transport is not None]
@@ -159,6 +166,7 @@ class HttpPort:
     """
 
     def __init__(self, config: StreamsConfig, *, capacity: int = 1) -> None:
+        self._config = config
         self.options = replace(HttpOptions.of(config), capacity=capacity)
         self._listener = _listen(self.options)
         self.number: int = self._listener.getsockname()[1]
@@ -175,10 +183,12 @@ class HttpPort:
         owners: Owners,
         clock: Clock,
         threads: Threads,
+        admin: Callable[[], Admin | None],
     ) -> HttpServer:
         """Answers from now on about an application.
 
         :param queries: returns what reads the stores of the application.
+        :param admin: returns the client for the group of the application; ``None`` before the start.
         """
         router, pace = Router(owners, self.options, threads), ProcessorShare(self.options.cpu_share)
         proofs = Proofs(self.options.credentials, self.endpoint or "", clock)
@@ -186,11 +196,24 @@ class HttpPort:
         pages = WorkerPages(application, proofs, threads)
         routes = [*pages.routes(), *stores.routes(), *page.routes()]
 
+        watch, timeout_ms = None, self._config.http_peer_timeout_ms
+        if timeout_ms is not None and self.endpoint is not None:
+            watch = PeerWatch(self._config, self.endpoint, router, admin, timeout_ms / 1000, clock, threads)
+
         async def afterwards() -> None:
             pages.close()
+            if watch is not None:
+                watch.close()
             await router.close()
 
-        answers = HttpAnswers(routes=routes, pace=pace, proofs=proofs, at_end=page.close, afterwards=afterwards)
+        answers = HttpAnswers(
+            routes=routes,
+            pace=pace,
+            proofs=proofs,
+            at_end=page.close,
+            beside=None if watch is None else watch.run,
+            afterwards=afterwards,
+        )
         return self.serve(answers, threads)
 
     def serve(self, answers: HttpAnswers, threads: Threads) -> HttpServer:
@@ -213,7 +236,7 @@ class HttpPort:
             )
         if self.endpoint is None:
             log.warning(
-                "other workers cannot ask this one for its stores: it listens on all addresses; say by"
+                "other workers cannot ask this one for its stores, nor watch it: it listens on all addresses; say by"
                 " application.server which one they reach",
                 extra={"address": options.address},
             )
