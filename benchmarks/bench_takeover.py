@@ -8,16 +8,21 @@ the other a worker is killed by SIGKILL and comes back, is stopped and comes bac
 comes back without its disk. For each the longest time without output of a partition is printed, and after how long the
 last partition had output again. The session is 10 s.
 
+With ``--workers N`` they are workers of one `streams run --workers N` instead, on one state directory, and one of them
+is killed, several times; its supervisor starts it again.
+
 Another runner takes the arguments of `benchmarks/runner.py`, and its settings as `--set.NAME VALUE`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -35,6 +40,8 @@ from tools.kafka.broker import Broker
 TASKS = 6
 WORKERS = 3
 FILL_S = 3600.0
+UNDERWAY_S = 0.2
+"""Output that comes so soon after a worker is killed may be its own."""
 CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 SESSION_MS = "10000"
 GROUPS = {
@@ -59,15 +66,23 @@ class Runner:
     protocol: str
     standbys: int
     guarantee: str
+    token: str = ""
+    """A file with the token by which workers watch each other; they do not if it is empty."""
 
-    def words(self) -> list[str]:
+    def settings(self) -> dict[str, str]:
         settings = {"num.standby.replicas": str(self.standbys)}
+        if self.token:
+            settings |= {"http.listen": "127.0.0.1:0", "http.token.file": self.token, "http.peer.timeout.ms": "1500"}
         if self.protocol != CLASSIC:
             settings["group.protocol"] = self.protocol
         else:
             settings["session.timeout.ms" if self.name != "streams" else "consumer.session.timeout.ms"] = SESSION_MS
         if self.guarantee != "at_least_once":
             settings["producer.transaction.timeout.ms"] = "10000"
+        return settings
+
+    def words(self) -> list[str]:
+        settings = self.settings()
         if self.name == "streams":
             given = [word for name, value in settings.items() for word in ("--setting", f"{name}={value}")]
         else:
@@ -102,6 +117,36 @@ class Workers:
             process.wait()
 
 
+class Supervised:
+    """Workers that one `streams run --workers` looks after."""
+
+    def __init__(self, cluster: Cluster, runner: Runner, name: str, directory: Path, count: int) -> None:
+        settings = {
+            "state.dir": str(directory),
+            "processing.guarantee": runner.guarantee,
+            "commit.interval.ms": "200",
+            **runner.settings(),
+        }
+        words = ["--application-id", name, "--bootstrap-servers", cluster.bootstrap, "--workers", str(count)]
+        for setting, value in settings.items():
+            words += ["-c", f"{setting}={value}"]
+        environment = {"BENCH_WORKLOAD": "W2", "BENCH_INPUT": f"{name}-in", "BENCH_OUTPUT": f"{name}-out"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streams", "run", "benchmarks.supervised_app:topology", *words],
+            env={**os.environ, **environment},
+        )
+
+    def kill_one(self) -> None:
+        """Kills the newest worker that runs by SIGKILL."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
 def fill(cluster: Cluster, name: str, keys: int) -> None:
     cluster.create(f"{name}-in", f"{name}-out", partitions=TASKS)
     cluster.write(one_record_a_key(f"{name}-in", keys))
@@ -122,10 +167,15 @@ def report(line: Line, what: str, act: Callable[[], None], settle_s: float) -> N
     line.forget()
     begun = time.monotonic()
     act()
+    acted = time.monotonic()
+    while min(line.last) < acted + UNDERWAY_S:
+        time.sleep(0.01)
+    first = min(line.last) - acted
     line.wait_flowing(FILL_S)
     time.sleep(settle_s)  # copies and moves that are only due later
     longest, whole = max(line.gaps), max(0.0, line.resumed - begun)
-    print(f"    {what:<24} {longest:6.1f} s without output, {whole:6.1f} s until all have it", flush=True)
+    text = f"{longest:6.1f} s without output, {whole:6.1f} s until all have it"
+    print(f"    {what:<24} {first:6.1f} s until each had it, {text}", flush=True)
 
 
 def run(cluster: Cluster, runner: Runner, keys: int, settle_s: float) -> None:
@@ -152,6 +202,23 @@ def run(cluster: Cluster, runner: Runner, keys: int, settle_s: float) -> None:
             workers.close()
 
 
+def run_supervised(cluster: Cluster, runner: Runner, keys: int, settle_s: float, workers: int, rounds: int) -> None:
+    name = f"takeover-{uuid.uuid4().hex[:8]}"
+    fill(cluster, name, keys)
+    print(f"{workers} supervised workers, {runner.protocol} group, {runner.standbys} standby copies", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        supervised = Supervised(cluster, runner, name, Path(directory), workers)
+        try:
+            wait_counted(cluster, name, keys)
+            with Line(cluster.bootstrap, f"{name}-in", f"{name}-out", TASKS, keys) as line:
+                line.wait_flowing()
+                time.sleep(settle_s)
+                for _ in range(rounds):
+                    report(line, "killed", supervised.kill_one, settle_s)
+        finally:
+            supervised.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
@@ -159,15 +226,26 @@ def main() -> None:
     parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, CONSUMER, STREAMS], default=[CLASSIC, STREAMS])
     parser.add_argument("--guarantee", default="exactly_once_v2")
     parser.add_argument("--settle", type=float, default=10.0, help="seconds after each step")
+    parser.add_argument("--watch", action="store_true", help="workers watch each other over HTTP")
+    parser.add_argument("--workers", type=int, default=0, help="workers of one supervisor")
+    parser.add_argument("--rounds", type=int, default=4, help="how often a supervised worker is killed")
     parser.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND", help="another runner")
     given = parser.parse_args()
     commands = {"streams": OURS, **dict(one.split("=", 1) for one in given.command)}
     for standbys in given.standbys:
         for protocol in given.protocols:
             for name, command in commands.items():
-                with Broker(properties=GROUPS | {"group.streams.num.standby.replicas": str(standbys)}) as broker:
-                    runner = Runner(name, command, protocol, standbys, given.guarantee)
-                    run(Cluster(broker.bootstrap), runner, given.keys, given.settle)
+                properties = GROUPS | {"group.streams.num.standby.replicas": str(standbys)}
+                with Broker(properties=properties) as broker, tempfile.NamedTemporaryFile() as token:
+                    token.write(uuid.uuid4().hex.encode())
+                    token.flush()
+                    watching = token.name if given.watch else ""
+                    runner = Runner(name, command, protocol, standbys, given.guarantee, watching)
+                    cluster = Cluster(broker.bootstrap)
+                    if given.workers:
+                        run_supervised(cluster, runner, given.keys, given.settle, given.workers, given.rounds)
+                    else:
+                        run(cluster, runner, given.keys, given.settle)
 
 
 if __name__ == "__main__":
