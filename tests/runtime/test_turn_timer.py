@@ -141,7 +141,7 @@ def test_the_thread_ends_with_the_last_one_that_it_looks_at() -> None:
     for _ in range(2):
         timer.watch(pace, "one")
         timer.watch(pace, "two")
-        wait_until("it has looked", lambda: bool(pace.late))
+        wait_until("it has looked", lambda: bool(pace.calls.late))
         timer.forget("one")
         assert is_there()
         timer.forget("two")

@@ -478,7 +478,7 @@ class BatchLoop:
         one_by_one = limit == 1 or queue.head is not None or not reader.source.reads_alone or is_ahead
         pace = self._environment.thread.pace
         if pace is not None:
-            pace.cursor = reader.cursor
+            pace.calls.cursor = reader.cursor
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
@@ -488,7 +488,7 @@ class BatchLoop:
             raise
         finally:
             if pace is not None:
-                pace.cursor = None
+                pace.calls.cursor = None
 
     def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         queue, reader = self.queue, self.queue.reader
@@ -497,7 +497,7 @@ class BatchLoop:
             return 0
         pace, self._done = self._environment.thread.pace, len(messages)
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
-        late: Sequence[bool] = () if pace is None else pace.late
+        late: Sequence[bool] = () if pace is None else pace.calls.late
         cursor, source = reader.cursor, reader.source
         read_key, read_value = source.read_key, source.read_value
         stream_time, time_limit = cursor.stream_time, reader.time_limit
@@ -580,7 +580,7 @@ class BatchLoop:
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         count, pace, queue, cursor = 0, self._environment.thread.pace, self.queue, self.queue.reader.cursor
-        late: Sequence[bool] = () if pace is None else pace.late
+        late: Sequence[bool] = () if pace is None else pace.calls.late
         if pace is not None:
             pace.begin_run()
         checked, check_at = 0, min(self._run, limit)

@@ -79,12 +79,22 @@ class UserCalls:
         self._names: set[str] = set()
         self.committed: set[str] = set()
         """Calls that were not for a record, such as punctuations, whose effects the last commit held."""
+        self.late: list[bool] = []
+        """Not empty if the turn is over, as another thread has seen (`Pace.look`): read after each record."""
+        self.cursor: Cursor | None = None
+        """The cursor of the task whose records are processed now, one after the other."""
 
     def record(self, seconds: float, what: str, place: dict[str, Any]) -> None:
         """Records a call that was not for one record."""
         self._names.add(what)
         if seconds > SLOW_CALL_S:
             self.took(SlowCall(seconds, what, place))
+
+    @property
+    def message(self) -> Any:
+        """The message that is processed now; ``None`` between tasks; any thread may ask."""
+        cursor = self.cursor
+        return None if cursor is None else cursor.message
 
     def took(self, call: SlowCall) -> None:
         """Keeps a slow call, if none was slower."""
@@ -163,10 +173,6 @@ class Pace:
         self._until = self._checked = 0.0
         self.over = False
         """Whether the turn is over, as of the last check."""
-        self.late: list[bool] = []
-        """Not empty if the turn is over, as another thread has seen (:meth:`look`): read after each record."""
-        self.cursor: Cursor | None = None
-        """The cursor of the task whose records are processed now, one after the other."""
         self.served: TaskId | None = None
         """The task that had the last turn, if others have to wait for the next one."""
         self.calls = UserCalls()
@@ -180,7 +186,7 @@ class Pace:
         now = self._checked = self._now()
         self._until = min(max(commit_due, now + min(TURN_MIN_S, self._turn_s)), now + self._turn_s)
         self.over = False
-        self.late.clear()
+        self.calls.late.clear()
 
     def ends_here(self) -> bool:
         """Checks the clock between two tasks; returns whether the turn is over."""
@@ -195,14 +201,8 @@ class Pace:
 
     def look(self) -> None:
         """Notes that the turn is over, while a record is being processed; called by another thread."""
-        if not self.late and (self._now() >= self._until or self.stopping()):
-            self.late.append(True)
-
-    @property
-    def message(self) -> Any:
-        """The message that is processed now; ``None`` between tasks; any thread may ask."""
-        cursor = self.cursor
-        return None if cursor is None else cursor.message
+        if not self.calls.late and (self._now() >= self._until or self.stopping()):
+            self.calls.late.append(True)
 
     def begin_run(self) -> None:
         """Begins the time that the next :meth:`check` measures."""

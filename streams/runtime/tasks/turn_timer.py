@@ -76,7 +76,7 @@ class TurnTimer:
                 self._look(one)
 
     def _look(self, one: _Watched) -> None:
-        now, message = self._clock.monotonic(), one.pace.message
+        now, message = self._clock.monotonic(), one.pace.calls.message
         if message is None or message is not one.message:
             one.message, one.since, one.due_s = message, now, SLOW_RECORD_S
         elif now - one.since >= one.due_s:
