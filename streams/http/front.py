@@ -190,6 +190,7 @@ class FrontPages:
             raise later(f"worker {number} does not run now: try again later")
         body = await request.read() or None
         url, headers = self._url(number, path, request.rel_url.raw_query_string), _passed(request.headers)
+        answer: aiohttp.ClientResponse | None = None
         try:
             async with self._peers[number].asked():
                 answer = await self._opened().request(
@@ -197,10 +198,14 @@ class FrontPages:
                 )
                 short = request.method != "HEAD" and (answer.content_length or MOST_AT_ONCE + 1) <= MOST_AT_ONCE
                 whole = await answer.read() if short else None
-        except Silent as error:
-            raise _NoAnswer(str(error)) from error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise _NoAnswer(f"worker {number} does not respond: {kind_and_text(error)}") from error
+        except BaseException as error:
+            if answer is not None:
+                answer.close()
+            if isinstance(error, Silent):
+                raise _NoAnswer(str(error)) from error
+            if isinstance(error, (aiohttp.ClientError, TimeoutError)):
+                raise _NoAnswer(f"worker {number} does not respond: {kind_and_text(error)}") from error
+            raise
         if whole is not None:
             return web.Response(status=answer.status, body=whole, headers=_passed(answer.headers))
         async with answer:

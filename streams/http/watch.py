@@ -153,7 +153,7 @@ class PeerWatch:
         async def silent(error: Exception) -> None:
             peer.silent_s += min(loop.time() - begun, limit_s) + BEAT_S
             if peer.silent_s >= self._timeout_s:
-                reason = f"it has not answered for {peer.silent_s:.1f} s: {kind_and_text(error)}"
+                reason = f"it has not responded for {peer.silent_s:.1f} s: {kind_and_text(error)}"
                 await self._suspect(peer, reason, silent=True)
 
         try:

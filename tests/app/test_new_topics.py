@@ -272,7 +272,7 @@ def test_no_offset_and_no_reset_is_an_error_that_names_the_partition(kind: str, 
     topic = PATTERN if kind == "pattern" else "in-1"
     app = cluster.app(passing_on(lambda value: None, topic, offset_reset=AutoOffsetReset.none()))
     cluster.until_state(app, C.ERROR)
-    assert "no committed offset for in-1-0 , and the offset reset policy is 'none'" in str(app.failure)
+    assert "no committed offset for in-1-0, and the offset reset policy is 'none'" in str(app.failure)
 
 
 def test_a_new_topic_has_the_sources_reset_and_extractor(cluster: Cluster) -> None:

@@ -63,5 +63,5 @@ with EmbeddedKafka() as kafka:
     )
     assert found.returncode == 1
     last = found.stderr.strip().splitlines()[-1]
-    assert "set state.dir, or XDG_STATE_HOME" in last
+    assert "set state.dir or XDG_STATE_HOME" in last
     assert not (tmp_path / "no-home-directory").exists()

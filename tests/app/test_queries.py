@@ -155,14 +155,14 @@ def test_what_cannot_be_read_is_told(make_cluster: Callable[..., Cluster]) -> No
     app = cluster.app(counting())
     cluster.until_state(app, C.RUNNING)
     other = StoreQueryParameters.from_name_and_type("count", TYPES.key_value_store())
-    with pytest.raises(UnknownStateStoreError, match=r"no store 'count'; there are: 'counts'"):
+    with pytest.raises(UnknownStateStoreError, match="does not have store 'count'; it has: 'counts'"):
         app.store(other)
-    with pytest.raises(UnknownStateStoreError, match="no store 'count'"):
+    with pytest.raises(UnknownStateStoreError, match="does not have store 'count'"):
         app.query(StateQueryRequest.in_store("count").with_query(KeyQuery("a")))
     windows = StoreQueryParameters.from_name_and_type("counts", TYPES.window_store())
     with pytest.raises(InvalidStateStoreError, match="is a key-value store and cannot be read as a window store"):
         app.store(windows)
-    with pytest.raises(InvalidStateStorePartitionError, match="has no partition 2: it has 2"):
+    with pytest.raises(InvalidStateStorePartitionError, match="does not have partition 2: it has 2"):
         counts(app, 2)
     with pytest.raises(StreamsError, match="does not accept null keys"):
         counts(app).get(None)

@@ -60,9 +60,9 @@ def test_a_branch_may_be_named_mapped_or_given_away() -> None:
 def test_a_finished_split_takes_no_more_branches() -> None:
     split = StreamsBuilder().stream("in").split()
     split.default_branch()
-    with pytest.raises(TopologyError, match="finished"):
+    with pytest.raises(TopologyError, match="is complete: add branches before its default branch"):
         split.branch(lambda k, v: True)
-    with pytest.raises(TopologyError, match="finished"):
+    with pytest.raises(TopologyError, match="is complete: add branches before its default branch"):
         split.default_branch()
 
 

@@ -176,7 +176,7 @@ orders.map_values(str.upper, name="m")  # here
 orders.map_values(str.lower, name="m")  # here
 builder.build()
 """)
-    assert f"a node named 'm' is already added at orders.py:{first};" in str(error)
+    assert f"a node named 'm' is already added at orders.py:{first}:" in str(error)
     assert error.made_at == f"orders.py:{second}"
 
 
@@ -186,7 +186,7 @@ orders.group_by_key().count(materialized="n")  # here
 builder.table("t", materialized="n")  # here
 builder.build()
 """)
-    assert f"a store named 'n' is already added at orders.py:{first};" in str(error)
+    assert f"a store named 'n' is already added at orders.py:{first}:" in str(error)
     assert error.made_at == f"orders.py:{second}"
     error, (line,) = error_of("""
 topology = Topology().add_source("one", "orders")  # here

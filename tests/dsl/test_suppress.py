@@ -58,7 +58,10 @@ def test_limits_and_strategies() -> None:
         (lambda: Suppressed.until_window_closes(BufferConfig.max_records(1)), "emits early when it is full"),  # type: ignore[arg-type]
         (lambda: Suppressed.until_time_limit(1, UNBOUNDED).with_name("a b"), "contains a character"),
         (lambda: StreamsBuilder().table("t").suppress("soon"), "suppress needs Suppressed.until_time_limit"),  # type: ignore[arg-type]
-        (lambda: StreamsBuilder().table("t").suppress(Suppressed.until_window_closes(UNBOUNDED)), "has none"),
+        (
+            lambda: StreamsBuilder().table("t").suppress(Suppressed.until_window_closes(UNBOUNDED)),
+            "does not have windows",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], Any], words: str) -> None:

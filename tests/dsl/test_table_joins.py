@@ -180,7 +180,7 @@ def test_the_topics_of_both_tables_are_copartitioned() -> None:
 def test_what_is_no_table_of_the_same_builder_is_refused(kind: str) -> None:
     builder = StreamsBuilder()
     table: KTable[str, str] = builder.table("left")
-    with pytest.raises(TopologyError, match=rf"^{kind} of a table takes another table, got KStream"):
+    with pytest.raises(TopologyError, match=rf"^{kind} of a table needs another table, got KStream"):
         getattr(table, kind)(builder.stream("right"), plus)
     with pytest.raises(TopologyError, match="come from different builders: use one StreamsBuilder"):
         getattr(table, kind)(StreamsBuilder().table("right"), plus)

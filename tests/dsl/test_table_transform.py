@@ -172,7 +172,7 @@ def test_what_makes_no_transformers_is_refused(supplier: Any, message: str) -> N
 
 def test_stores_are_connected_by_their_names() -> None:
     store: Any = calls()
-    with pytest.raises(TopologyError, match="is connected to stores by their names"):
+    with pytest.raises(TopologyError, match="must be connected to stores by their names"):
         StreamsBuilder().table("in").transform_values(Counted, store)
     builder = StreamsBuilder()
     builder.table("in").transform_values(Counted, "nowhere")

@@ -148,7 +148,9 @@ def test_a_function_that_returns_what_cannot_be_is_named_however_it_is_given() -
         (len, "len"),
     ):
         message = failure(lambda stream, mapper=given: stream.flat_map_values(mapper, name="n"))
-        assert message.startswith(f"TypeError in node 'n': {name} returned "), message
+        assert message.startswith(
+            f"TypeError in node 'n': {name} must return an iterable of values, such as a list, but returned "
+        ), message
 
 
 def nothing(*arguments: Any) -> Any:

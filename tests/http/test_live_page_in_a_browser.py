@@ -136,7 +136,7 @@ def test_a_store_is_asked_and_strange_keys_and_values_are_text(
     browser.run("document.querySelector('#query select').dispatchEvent(new Event('change'))")
     browser.run("document.querySelector('#query input').value = 'nobody'")
     browser.click("#query button")
-    browser.until(f"{text('#answer')}.includes('no such key')")
+    browser.until(f"{text('#answer')}.includes('the key does not exist')")
 
 
 def test_it_says_that_a_worker_has_ended_and_goes_on_with_the_next(

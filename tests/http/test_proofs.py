@@ -179,7 +179,7 @@ def test_a_stranger_gets_no_token_and_is_not_believed(tmp_path: Path, answer: An
 def test_without_tokens_workers_are_asked_as_they_are(tmp_path: Path) -> None:
     assert asked_by_a_worker(Stranger(a_row), Credentials()) == READ.decode().strip()
     stranger = Stranger(elsewhere)
-    assert "answers what is no JSON" in asked_by_a_worker(stranger, Credentials())
+    assert "is not JSON: b'302: Found'" in asked_by_a_worker(stranger, Credentials())
     assert len(stranger.seen) == 1, "it does not follow"
 
 

@@ -79,7 +79,7 @@ def test_its_keys_are_503_with_its_name_after_some_seconds_and_then_at_once(pair
     theirs = pair.words(own=False)[0]
     seconds, answer = timed(pair.port, f"/stores/counts/get?key={theirs}")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-    assert f"worker {pair.address} has not answered for" in answer.json["error"]
+    assert f"worker {pair.address} has not responded for" in answer.json["error"]
     assert seconds < MOST_S
     quick = min(timed(pair.port, f"/stores/counts/get?key={theirs}")[0] for _ in range(5))
     assert quick < peers.SLOW_S + peers.LIVES_S
@@ -123,7 +123,7 @@ def test_the_front_asks_another_worker_in_place_of_one_that_does_not_answer(
             assert sorted(took)[len(took) // 2] < peers.SLOW_S
             answer = ask(port, "/workers/1/stores")
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-            assert "worker 1 has not answered for" in answer.json["error"]
+            assert "worker 1 has not responded for" in answer.json["error"]
             assert ask(port, "/state").json["workers"][1] is None
             assert 'kafka_streams_ready{worker="1"} 0.0' in ask(port, "/metrics").text
     finally:
@@ -162,7 +162,7 @@ async def test_all_who_wait_for_a_silent_worker_are_told_and_it_is_asked_once() 
     found = await asyncio.gather(*(other.ask() for _ in range(20)), return_exceptions=True)
     assert {type(one) for one in found} == {Silent}
     assert other.times_asked == 1
-    with pytest.raises(Silent, match="worker there has not answered for"):
+    with pytest.raises(Silent, match="worker there has not responded for"):
         await other.ask()
     await other.peer.close()
 

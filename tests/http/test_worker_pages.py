@@ -92,7 +92,7 @@ def test_the_topology_is_shown_as_json_text_and_picture(cluster: Cluster) -> Non
     refused = ask(port, "/topology?format=pdf")
     assert (refused.status, refused.json["error"]) == (
         400,
-        "format must be one of json, text, svg",
+        "format must be one of json, text, svg, got 'pdf'",
     )
 
 

@@ -118,6 +118,6 @@ def test_missing_rights_on_topics_and_transactions_are_told(
     assert "may not be seen" not in found
     allow(ResourceType.TOPIC, f"{application}-", AclOperation.CREATE, ResourcePatternType.PREFIXED)
     allow(ResourceType.TRANSACTIONAL_ID, f"{application}-", AclOperation.WRITE, ResourcePatternType.PREFIXED)
-    found = lines_with("the rights on ok    rights: 1 topics are sufficient; the missing topics (1) can be created")
+    found = lines_with("ok    rights: the rights on 1 topics are sufficient; the missing topics (1) can be created")
     assert f"ok    transactions: the right to use transactional ids with the prefix '{application}-' exists" in found
     assert "fail" not in found

@@ -102,7 +102,7 @@ def check_stopped(port: int, stopped: int, named: str) -> None:
         for answer in answers.values():
             if answer.status == 503:
                 assert answer.headers["Retry-After"] == "1"
-                assert f"worker {named} has not answered for" in answer.json["error"]
+                assert f"worker {named} has not responded for" in answer.json["error"]
         right = [key for key, answer in answers.items() if answer.status == 200]
         begun = time.monotonic()
         assert {ask(port, f"/stores/counts/get?key={key}").json.get("value") for key in right * 3} == {1}

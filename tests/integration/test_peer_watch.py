@@ -73,7 +73,7 @@ def test_a_frozen_worker_is_taken_over_and_comes_back(
         counting.read_round(reader)
         counting.send()
         os.kill(first.pid, signal.SIGSTOP)
-        assert "it has not answered for" in second.wait_for(TAKEN_OVER)["reason"]
+        assert "it has not responded for" in second.wait_for(TAKEN_OVER)["reason"]
         counting.send()
         counting.read_round(reader)
         os.kill(first.pid, signal.SIGCONT)

@@ -51,7 +51,7 @@ def test_rights_are_named_also_where_their_place_is_not_known() -> None:
         "DESCRIBE on the cluster",
         "READ on the group of the application.id",
         "READ on its topics",
-        "WRITE on transactional id that of the producer, or on all that start with the application.id",
+        "WRITE on the transactional id of the producer, or on all that start with the application.id",
     ]
 
 

@@ -122,7 +122,7 @@ def test_another_topology_is_found_before_its_members_are_waited_for(group: Grou
     first, owner = group.join()
     group.owns(first, owner)
     first.check(topology(GroupSubtopology(0, ("in",), copartitions=(("in", "out"),))))
-    with pytest.raises(TopologyRefused, match="was made for another topology"):
+    with pytest.raises(TopologyRefused, match="group 'app' has another topology, which the brokers do not replace"):
         first.check(topology(GroupSubtopology(0, ("other",))))
 
 

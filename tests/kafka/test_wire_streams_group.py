@@ -158,7 +158,7 @@ def refused(code: int, message: str | None = None) -> StreamsGroupHeartbeatRespo
         (42, "Static membership is not yet supported.", StaticMembersRefused, "Static membership"),
         (42, "MemberEpoch is invalid.", StreamsError, "rejects this member"),
         (82, None, InstanceFenced, "a state.dir of its own"),
-        (111, None, InstanceHeld, "a member of group 'g' still has group.instance.id 'i-1'"),
+        (111, None, InstanceHeld, "a member of group 'app' still has group.instance.id 'i-1'"),
         (81, None, RetryableError, "group.streams.max.size"),
         (30, None, AuthorizationError, "allow READ on the group"),
         (29, None, AuthorizationError, "allow DESCRIBE on its topics, and CREATE"),

@@ -119,7 +119,7 @@ def test_a_worker_says_that_no_record_has_come_lately(cluster: Cluster) -> None:
     cluster.until_out("a", "b")
     wait_until("a commit", lambda: cluster.committed() == 2)
     earlier = app.status()
-    assert until_first(app, "no-records", earlier).text.startswith("no record has come in the last")
+    assert until_first(app, "no-records", earlier).text.startswith("no record has arrived in the last")
 
 
 def test_records_of_an_open_transaction_are_found_until_it_ends(cluster: Cluster) -> None:
@@ -284,11 +284,12 @@ def test_a_broker_that_does_not_answer_is_named(cluster: Cluster) -> None:
     assert "broker" not in [one.cause for one in why_no_output(status)]
     gone = replace(status, brokers=(replace(good, connected=0, unreachable=1),))
     first = why_no_output(gone)[0]
-    assert (first.cause, "broker 1 (b1:9092) cannot be reached" in first.text) == ("broker", True)
+    text = "broker 1 (b1:9092), the leader of 3 partitions of this worker, cannot be reached"
+    assert (first.cause, first.text) == ("broker", text)
     slow = replace(status, brokers=(replace(good, unanswered=9),))
     assert "broker" not in [one.cause for one in why_no_output(slow)], "it may have been long ago"
     first = why_no_output(slow, status)[0]
-    assert (first.cause, "has not answered 2 requests in time" in first.text) == ("broker", True)
+    assert (first.cause, "has not responded to 2 requests in time" in first.text) == ("broker", True)
     away = replace(gone, tasks=(), state="REBALANCING")
     assert [one.cause for one in why_no_output(away)][:2] == ["broker", "no-member"]
     paused = replace(gone, paused=True)

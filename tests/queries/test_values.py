@@ -94,7 +94,7 @@ def test_queries_are_values() -> None:
     ("make", "says"),
     [
         (lambda: KeyQuery(None), "a KeyQuery needs a key"),
-        (lambda: VersionedKeyQuery("a", "now"), "takes times in whole ms, or as datetimes with a zone, got 'now'"),  # type: ignore[arg-type]
+        (lambda: VersionedKeyQuery("a", "now"), "needs times in whole ms, or as datetimes with a zone, got 'now'"),  # type: ignore[arg-type]
         (lambda: RangeQuery("a", "b", "asc"), "must be a ResultOrder, got 'asc'"),  # type: ignore[arg-type]
         (lambda: WindowKeyQuery("a", 0, None), "starts of windows in whole ms, got None"),  # type: ignore[arg-type]
         (lambda: WindowRangeQuery("a", 1, 2), "needs the key of sessions"),

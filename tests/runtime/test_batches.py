@@ -376,7 +376,7 @@ def test_a_supplier_of_something_else_is_named(tmp_path: Path) -> None:
         ({"max_records": 0}, "max_records of node 'b' must be at least 1, got 0"),
         ({"max_records": 1.5}, "max_records of node 'b' must be at least 1, got 1.5"),
         ({"max_records": True}, "max_records of node 'b' must be at least 1, got True"),
-        ({"max_wait": 0}, "max_wait of node 'b' is at least 1 ms, not 0"),
+        ({"max_wait": 0}, "max_wait of node 'b' must be at least 1 ms, got 0"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

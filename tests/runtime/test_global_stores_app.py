@@ -389,7 +389,7 @@ def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: Cluste
 
 def test_a_topology_that_reads_nothing_is_refused(kit: Cluster) -> None:
     app = kit.app(Topology(), start=False)
-    with pytest.raises(TopologyError, match="reads nothing"):
+    with pytest.raises(TopologyError, match="the topology has no source: add a source or a global store"):
         app.start()
     assert app.state is ClientState.ERROR
 
@@ -528,7 +528,8 @@ def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: Cluster) ->
         def init(self, context: Any) -> None:
             context.current_stream_time_ms()
 
-    assert "no stream time" in str(start_fails(kit, TopologyError, with_processor(AsksTime)))
+    error = start_fails(kit, TopologyError, with_processor(AsksTime))
+    assert "'KTABLE-SOURCE-0000000001' fills a global store, and only tasks have a stream time" in str(error)
 
 
 @pytest.mark.parametrize("reprocesses", [False, True])

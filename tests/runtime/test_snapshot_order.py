@@ -175,7 +175,7 @@ def test_a_snapshot_of_a_handover_from_the_future_is_not_taken(made_ms: int, fit
     )  # fmt: skip
     why = found.obstacle("s", TopicPartition("t", 0), ["s"], "AAAA", (0, 9), NOW)
     assert (why is None) == fits
-    assert fits or "its age is not known" in str(why)
+    assert fits or "its age is unknown: it was written" in str(why)
 
 
 # ---------------------------------------------------------------------- manifests that cannot be read

@@ -196,7 +196,7 @@ def name_another_path(place: Place) -> None:
         (leave_away_a_file, "the database at"),
         (name_another_path, "it lists files that do not belong to a snapshot"),
         (claim(version=2), "it has version 2 with layout 1, but this release reads version 1 with layout 1"),
-        (claim(layout="2"), "it is of version 1 with layout 2"),
+        (claim(layout="2"), "it has version 1 with layout 2, but this release reads version 1 with layout 1"),
         (claim(task="0_1"), "it is of task 0_1 of application 'app'"),
         (claim(application_id="other"), "it is of task 0_0 of application 'other'"),
         (claim(stores={}), "it has no store of the task; its stores are none"),

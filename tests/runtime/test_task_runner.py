@@ -118,7 +118,7 @@ def test_options_of_databases_are_set_for_stores_only() -> None:
 
 
 def test_a_task_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"no subtopology 7 with tasks; it has \[0, 1\]"):
+    with pytest.raises(TopologyError, match=r"does not have a subtopology 7 with tasks; it has \[0, 1\]"):
         TaskRunner(counted, CONFIG, COUNTS, 7, 0)
     with pytest.raises(TopologyError, match="subtopology 0 has 1 tasks, so partition 3 does not have a task"):
         TaskRunner(counted, CONFIG, COUNTS, 0, 3)

@@ -170,7 +170,7 @@ def test_a_timestamped_store_wants_values_with_timestamps(value: Any, tmp_path: 
 
     with TaskKit(using(builder, process), tmp_path) as kit, pytest.raises(ProcessingError) as caught:
         kit.pipe("in", b"k", b"v")
-    assert "store 'store' takes" in str(caught.value)
+    assert "store 'store' needs" in str(caught.value)
 
 
 # ----------------------------------------------------------- caches

@@ -281,7 +281,7 @@ def test_a_global_topic_made_again_and_longer_ends_a_running_application(kit: Cl
     with kit.broker.lock:
         remake(kit, "global", [("new1", "v"), ("new2", "v"), ("new3", "v")])
     kit.until(lambda: app.state is ClientState.ERROR)
-    assert "topic 'global' of global store 'g' was deleted and made again" in str(app.failure)
+    assert "topic 'global' of global store 'g' was deleted and created again" in str(app.failure)
     app.close(60)
     kit.start(topology)
     assert answer(kit, "x") == "new1 new2 new3"

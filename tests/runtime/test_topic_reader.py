@@ -175,7 +175,7 @@ def test_errors_that_last_end_it_after_the_time_out() -> None:
     kit = Kit(*failing)
     kit.reader.assign({ONE: 0})
     begin = kit.clock.monotonic()
-    with pytest.raises(TaskTimeoutError, match=r"10 s \(task.timeout.ms\), the last error was: gone"):
+    with pytest.raises(TaskTimeoutError, match=r"10 s \(task.timeout.ms\); the last error was: gone"):
         any(kit.offsets() for _ in failing)
     assert TIMEOUT_MS / 1000 <= kit.clock.monotonic() - begin < 2 * TIMEOUT_MS / 1000
 

@@ -89,7 +89,7 @@ def test_a_corrected_day_replaces_it_and_all_after_it(capsys: pytest.CaptureFixt
         assert backfill() == 0
     assert count(3) == 20
     assert backfill("--since", "1") == 2
-    assert "run 2, 3 in " in (found := capsys.readouterr().err)
+    assert "runs 2, 3 in " in (found := capsys.readouterr().err)
     assert "continued from it: give --replace" in found
     Path("lake/3.parquet").unlink()
     write("2.parquet", range(10, 13))  # a record of the day was wrong

@@ -153,7 +153,10 @@ def claim_a_good_sum(snapshots: Path) -> None:
         (claim_another_family, "the store now has another kind, without 'counts.timestamped'"),
         (claim_a_good_sum, "cannot import file"),
         (lambda path: edit(path, version=2), "it has version 2 with layout 1, but this release reads version 1"),
-        (lambda path: edit(path, layout="2"), "it is of version 1 with layout 2"),
+        (
+            lambda path: edit(path, layout="2"),
+            "it has version 1 with layout 2, but this release reads version 1 with layout 1",
+        ),
         (lambda path: edit(path, partition=1), f"it is of store 'counts' and {CHANGELOG}-1"),
         (lambda path: edit(path, offset=3), "its offset 3 is outside of the changelog, which has 0 to 2"),
         (lambda path: edit(path, made_ms=1_000), "it is too old: the changelog keeps deletions for 86400000 ms"),

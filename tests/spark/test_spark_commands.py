@@ -67,7 +67,7 @@ def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.Ca
     ("more", "message"),
     [
         (["--partitions", "events"], "--partitions events: give TOPIC=N"),
-        (["--partitions", "events=many"], "'many' is no number"),
+        (["--partitions", "events=many"], "'many' is not a number; give TOPIC=N"),
         (["--column", "colour=red"], "key, value, timestamp, partition, offset, headers, not 'colour'"),
         (["--column", "orders.key=id"], "topic 'orders' does not have a --history"),
         (["--cut", "none.json"], "--cut none.json cannot be read"),

@@ -102,7 +102,7 @@ def test_what_is_not_there_is_refused(spark: Any, state_dir: Path, run_dir: Path
         read_state(spark, tmp_path / "none", topology, "plain", config=SETTINGS)
     with pytest.raises(SparkBridgeError, match="holds the state of 0 applications: none"):
         read_state(spark, tmp_path, topology, "plain", config=SETTINGS)
-    with pytest.raises(UnsupportedStore, match="the topology does not have store 'plane'"):
+    with pytest.raises(UnsupportedStore, match="the topology has no store 'plane'; it has: doubles"):
         read_state(spark, state_dir, topology, "plane", config=SETTINGS)
     with pytest.raises(SparkBridgeError, match="versions is 'latest' or 'all', not 'every'"):
         read_state(spark, state_dir, topology, "plain", config=SETTINGS, versions="every")

@@ -106,7 +106,7 @@ def test_a_checkpoint_of_another_layout_is_refused(tmp_path: Path, memory: Share
     source.checkpoint(tmp_path / "copy", FAMILIES)
     source.close()
     engine = RocksEngine(tmp_path / "db", FAMILIES, memory)
-    with pytest.raises(StateError, match="has format 2, this release reads 1"):
+    with pytest.raises(StateError, match="has format 2, but this release reads 1"):
         engine.take_over(tmp_path / "copy")
     engine.take_over(None)
     assert rows(engine, "s.rows") == {}

@@ -101,7 +101,7 @@ def test_a_missing_file_is_told(name: str, database: Path) -> None:
 def test_a_newer_format_is_refused_and_nothing_is_made(database: Path) -> None:
     change(database, OFFSETS, b"streams.format", b"2")
     for _ in range(2):
-        with pytest.raises(StateError, match=r"has format 2, this release reads 1: run the newer release, or stop"):
+        with pytest.raises(StateError, match=r"has format 2, but this release reads 1: run the newer release, or stop"):
             RocksEngine(database, ["new.plain"])
     with DatabaseReader(database) as reader:
         assert "new.plain" not in reader.names

@@ -78,11 +78,15 @@ class WithoutSnapshots:
     [
         (fails, TopologyError, "'of-one-test' could not be opened at .*: OSError: no such disk"),
         (refuses, StateError, "the store is of a newer format"),
-        (WithoutSnapshots, TopologyError, "gave <.*WithoutSnapshots object at .*>, which lacks snapshot, lock: see"),
+        (
+            WithoutSnapshots,
+            TopologyError,
+            "returned <.*WithoutSnapshots object at .*>, which lacks snapshot, lock: see",
+        ),
         (
             lambda *_: object(),
             TopologyError,
-            "gave <object .*, which lacks family, holds, snapshot, lock, batch, write",
+            "returned <object .*, which lacks family, holds, snapshot, lock, batch, write",
         ),
     ],
 )

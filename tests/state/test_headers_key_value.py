@@ -105,7 +105,10 @@ def kit(tmp_path: Path) -> StoreKit:
         (lambda store: store.put("a", ValueTimestampHeaders(5, 1, [])), "cannot write the value"),
         (lambda store: store.put("a", ValueTimestampHeaders("v", 1, [("name", "text")])), "cannot write the value"),
         (lambda store: store.put(None, ValueTimestampHeaders("v", 1, [])), "null keys"),
-        (lambda store: store.put_all([("b", ValueTimestampHeaders("v", 1, [])), ("a", 5)]), "takes ValueTimestamp"),
+        (
+            lambda store: store.put_all([("b", ValueTimestampHeaders("v", 1, [])), ("a", 5)]),
+            "needs ValueTimestampHeaders, got 5",
+        ),
     ],
 )
 def test_a_call_that_fails_names_the_store_and_changes_nothing(

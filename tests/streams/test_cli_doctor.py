@@ -403,7 +403,7 @@ def test_topics_of_a_former_version_are_found() -> None:
     def make_consumer() -> Any:
         return kafka.consumer({"group.id": "a", "isolation.level": "read_committed", "auto.offset.reset": "error"})
 
-    warned = "warn  deploy: changelogs of stores that this topology does not have are left: a-former-changelog."
+    warned = "warn  deploy: changelogs of stores that this topology does not have remain: a-former-changelog."
     (only,) = left()
     assert only.startswith(warned)
     consumer = make_consumer()

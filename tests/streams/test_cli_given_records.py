@@ -88,7 +88,10 @@ def test_a_window_of_known_size_needs_no_end() -> None:
     for more in ({}, {"end": 15}, {"end": "1970-01-01T00:00:00.015Z"}):
         found = fitted(serde, {"key": "a", "start": 10, **more}, is_text=False)
         assert found == (expected, serde.serialize(expected))
-    with pytest.raises(DoesNotFit, match=r"starts at 1970-01-01T00:00:00.010Z ends at 1970-01-01T00:00:00.015Z, and"):
+    with pytest.raises(
+        DoesNotFit,
+        match=r"starts at 1970-01-01T00:00:00.010Z ends at 1970-01-01T00:00:00.015Z, not at 1970-01-01T00:00:00.016Z",
+    ):
         fitted(serde, {"key": "a", "start": 10, "end": 16}, is_text=False)
     with pytest.raises(DoesNotFit, match=r"ends at 1970-01-01T00:00:00.009Z, before it starts"):
         fitted(serde, {"key": "a", "start": 10, "end": 9}, is_text=False)

@@ -327,7 +327,7 @@ def test_whole_state_is_verified_while_the_worker_runs(running: TaskKit, state: 
         ),
         (OFFSETS, b"app-plain-changelog-0", None, "fail  0_0 plain: 2 entries, but no changelog offset"),
         ("positions", b"in-0", b"x", "fail  0_0: .* its input position of in-0 is not an offset"),
-        (OFFSETS, b"streams.format", b"9", "fail  0_0: .* has format 9, this release reads 1"),
+        (OFFSETS, b"streams.format", b"9", "fail  0_0: .* has format 9, but this release reads 1"),
         (OFFSETS, b"streams.format", None, "fail  0_0: .* does not contain the format"),
     ],
 )

@@ -159,7 +159,7 @@ async function take(snapshot) {
 function watch() {
   const silent = Date.now() - page.heardAt;
   if (!page.heardAt || silent < SILENT_MS) return;
-  notice(`The worker has not answered for ${duration(silent)}. What you see is its last state; the page goes on by itself.`);
+  notice(`The worker has not responded for ${duration(silent)}. What you see is its last state; the page continues by itself.`);
   document.body.classList.add("gone");
   setState("away", "bad");
 }

@@ -106,9 +106,9 @@ class Resources:
                 own = (
                     "the transactional id of the producer"
                     if self.transactional_id is None
-                    else repr(self.transactional_id)
+                    else f"transactional id {self.transactional_id!r}"
                 )
-                return f"WRITE on transactional id {own}, or on all that start with the application.id"
+                return f"WRITE on {own}, or on all that start with the application.id"
             case _:
                 return f"{self.on_cluster} on the cluster"
 

@@ -751,7 +751,7 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
         if number is None or not 0 <= number < total:
             raise ValueError(
                 f"the partitioner of sink {node!r} chose partition {repr_of(partition)}, but the topic has {total}"
-                " partitions"
+                f" partition{'' if total == 1 else 's'}"
             )
         numbers.append(number)
     return sorted(numbers)

@@ -117,7 +117,7 @@ def no_reset_policy(task: TaskId, partitions: Iterable[TopicPartition]) -> Strea
     return _refusal(
         StreamsError,
         task,
-        f"no committed offset for {', '.join(map(str, partitions))} , and the offset reset policy is 'none'",
+        f"no committed offset for {', '.join(map(str, partitions))}, and the offset reset policy is 'none'",
         "Commit offsets for the group, or choose earliest, latest or a duration",
     )
 
