@@ -144,7 +144,7 @@ def test_it_says_that_a_worker_has_ended_and_goes_on_with_the_next(
 ) -> None:
     assert cluster.last.close(CLOSE_TIMEOUT)
     browser.until("!document.querySelector('#notice').hidden && document.body.className === 'gone'")
-    assert "has not answered" in browser.run(text("#notice"))
+    assert "has not responded" in browser.run(text("#notice"))
     opened()
     browser.until("document.querySelector('#notice').hidden && document.body.className === ''")
     browser.until(f"{text('#state')} === 'running'")
