@@ -14,7 +14,7 @@ from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
 from processor_api.topology.topology import Topology
 from state.row_format.record_context import Cursor
-from streams.runtime.processing.node_samples import SAMPLED_RECORDS, NodeSamples
+from streams.runtime.processing.node_samples import MOST_REPORTS, SAMPLED_RECORDS, NodeSamples
 
 Rigs = Callable[[Topology], TaskRig]
 
@@ -136,6 +136,28 @@ def test_no_report_is_left_on_after_an_error(rigs: Rigs) -> None:
     with pytest.raises(Exception, match="v0"):
         run(rig, 1)
     assert sys.getprofile() is None
+
+
+def test_what_a_function_calls_is_reported_up_to_a_limit(rigs: Rigs) -> None:
+    """A drain was reported whole: of each Python function that it called, the call and the return."""
+    reported: list[bool] = []
+
+    def nothing() -> None: ...
+
+    def calls_much(value: str) -> str:
+        for _ in range(MOST_REPORTS):
+            nothing()
+        reported.append(sys.getprofile() is not None)
+        return value
+
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").map_values(calls_much).to("out")
+    rig = rigs(builder.build())
+    samples_of(rig).request()
+    run(rig, SAMPLED_RECORDS)
+    assert reported == [False] * SAMPLED_RECORDS
+    node = next(one for name, one in samples_of(rig).nodes.items() if "MAPVALUES" in name)
+    assert 1 <= node.records <= 2 * SAMPLED_RECORDS, "the rest is estimated by its time"
 
 
 def test_a_function_of_any_form_is_counted() -> None:

@@ -25,6 +25,8 @@ SAMPLED_RECORDS = 16
 """The number of records that are processed while calls are reported."""
 MOST_CALLS = 500
 """The most calls of nodes that are reported: one record, or a drain, may make a million."""
+MOST_REPORTS = 5_000
+"""The most calls and returns of any function that are reported: a drain of a cache calls few nodes and much else."""
 
 
 class Latencies:
@@ -259,11 +261,12 @@ class _Watch:
         self._time_ms = clock.time_ms
         self._running: list[tuple[FrameType, NodeEstimate]] = []
         self._message: Any = None
-        self._calls = 0
+        self._calls = self._reports = 0
 
     def event(self, frame: FrameType, kind: str, _: Any) -> None:
         """Takes a call or a return; for `sys.setprofile`."""
         self.time.reports += 1
+        self._reports += 1
         if kind == "call":
             found = self._functions.get(frame.f_code)
             if found is not None:
@@ -271,6 +274,13 @@ class _Watch:
         elif kind == "return" and self._running and self._running[-1][0] is frame:
             self._pass_time()
             self._running.pop()
+        if self._reports >= MOST_REPORTS:
+            self._cut()
+
+    def _cut(self) -> None:
+        sys.setprofile(None)
+        self._pass_time()
+        self.time.cut()
 
     def _called(self, frame: FrameType, functions: list[_Function]) -> None:
         names = frame.f_locals
@@ -290,8 +300,7 @@ class _Watch:
         self._running.append((frame, found[-1].node))
         self._calls += 1
         if self._calls >= MOST_CALLS:
-            sys.setprofile(None)
-            self.time.cut()
+            self._cut()
 
     def _read(self, cursor: Cursor, now_ms: int) -> None:
         source = self._sources.get(cursor.source[0] or "")
