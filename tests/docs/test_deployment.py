@@ -54,15 +54,12 @@ def test_a_manifest_runs_the_command_and_probes_its_file(manifest: dict[str, Any
     assert pod["terminationGracePeriodSeconds"] * 1000 > arguments.close_timeout_ms
     state = next(setting.partition("=")[2] for setting in arguments.set if setting.startswith("state.dir="))
     mounts = {one["mountPath"]: one["name"] for one in container.get("volumeMounts", ())}
-    if manifest["kind"] == "StatefulSet":
-        claims = [claim["metadata"]["name"] for claim in manifest["spec"]["volumeClaimTemplates"]]
-        assert mounts[state] in claims
-    else:
-        assert manifest["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    claims = [claim["metadata"]["name"] for claim in manifest["spec"]["volumeClaimTemplates"]]
+    assert mounts[state] in claims
 
 
-def test_both_kinds_are_shown() -> None:
-    assert [manifest["kind"] for manifest in manifests()] == ["StatefulSet", "Deployment"]
+def test_a_stateful_set_is_shown() -> None:
+    assert [manifest["kind"] for manifest in manifests()] == ["StatefulSet"]
 
 
 def test_the_image_runs_the_command_and_probes_its_file() -> None:
