@@ -29,8 +29,8 @@ def _merged(rows: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
 
 
 def keys() -> str:
-    rows = ((key.name, key.default, "" if key.status == WORKS else key.status, key.note) for key in KEYS)
-    return _table(("Setting", "Default", "Status", "Meaning"), _merged(rows))
+    rows = ((key.name, key.default, key.note if key.status == WORKS else f"*{key.status}*: {key.note}") for key in KEYS)
+    return _table(("Setting", "Default", "Meaning"), _merged(rows))
 
 
 def prefixes() -> str:

@@ -55,8 +55,7 @@ KEYS: tuple[Key, ...] = (
         "acceptable_recovery_lag",
         "10000",
         WORKS,
-        "offsets that a copy may lack when its task moves to it"
-        " ([warm-ups](high-availability.md#when-a-worker-joins)); more moves tasks sooner, and restores longer",
+        "offsets that a copy may lack when its task moves to it ([warm-ups](high-availability.md#when-a-worker-joins))",
     ),
     Key(
         "allow.os.group.write.access",
@@ -70,16 +69,14 @@ KEYS: tuple[Key, ...] = (
         "application_id",
         "",
         WORKS,
-        "required; names the consumer group, and prefixes internal topics, client ids and the state directory."
-        " Another id is another application",
+        "required; names the consumer group, and prefixes internal topics, client ids and the state directory",
     ),
     Key(
         "application.server",
         "application_server",
         "",
         WORKS,
-        "`host:port` by which other workers and users reach this one for queries; empty: the address of"
-        " `http.listen`, unless that is a wildcard",
+        "`host:port` by which others reach this worker; empty: the address of `http.listen`, unless that is a wildcard",
     ),
     Key("bootstrap.servers", "bootstrap_servers", "", WORKS, "required; `host:port`, separated by commas, or a list"),
     Key(
@@ -87,7 +84,7 @@ KEYS: tuple[Key, ...] = (
         "buffered_records_per_partition",
         "1000",
         WORKS,
-        "records of an input partition that may wait in a task with several inputs before the partition is paused",
+        "records of a partition that may wait in a task with several inputs before the partition is paused",
     ),
     Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
     Key("cache.max.bytes.buffering", None, "", WORKS, "older name of `statestore.cache.max.bytes`, which wins"),
@@ -96,9 +93,8 @@ KEYS: tuple[Key, ...] = (
         "changelog_updates",
         "auto",
         ADDED,
-        "records that a key-value store without caching logs: `each` put, as in Kafka Streams, or the `last` put"
-        " of a key before a commit, which costs less and restores the same; `auto`: `last`, and `each` in the"
-        " TopologyTestDriver",
+        "what a key-value store without caching logs: `each` put, or the `last` one of a key before a commit; `auto`:"
+        " `last`, and `each` in the TopologyTestDriver",
     ),
     Key("client.id", "client_id", "", WORKS, "start of all client ids; empty: `<application.id>-<process id>-<slot>`"),
     Key(
@@ -106,8 +102,8 @@ KEYS: tuple[Key, ...] = (
         "commit_interval_ms",
         "1000; 100 under exactly_once_v2",
         WORKS,
-        "time between commits, at which cached results are sent (Kafka Streams: 30000 at least once). More costs"
-        " less, and delays results; under exactly_once_v2 at most `producer.transaction.timeout.ms`",
+        "time between commits, at which cached results are sent (Kafka Streams: 30000 at least once); under"
+        " exactly_once_v2 at most `producer.transaction.timeout.ms`",
     ),
     Key("connections.max.idle.ms", None, "", WORKS, _CLIENTS),
     Key(
@@ -136,8 +132,7 @@ KEYS: tuple[Key, ...] = (
         "default_interactive_query_isolation_level",
         "READ_UNCOMMITTED; READ_COMMITTED under exactly_once_v2",
         WORKS,
-        "what queries see: all processed records, or only committed ones; also accepted as"
-        " `default.state.isolation.level`",
+        "whether queries see all processed records, or only committed ones; also `default.state.isolation.level`",
     ),
     Key("default.key.serde", "default_key_serde", "", WORKS, _SERDE),
     Key("default.list.key.serde.inner", None, "", REFUSED, _LISTS.format("default.key.serde")),
@@ -220,8 +215,7 @@ KEYS: tuple[Key, ...] = (
         "final_results_part_rows",
         "1000",
         ADDED,
-        "final results, suppressed changes and results of joins that are sent at a time if one record makes many"
-        " due; in between, the thread may poll and commit",
+        "results of windows, suppression and joins that are sent at a time if one record makes many due",
     ),
     Key(
         "http.listen", "http_listen", "", ADDED, "`host:port` to answer [over HTTP](querying-over-http.md); empty: none"
@@ -231,7 +225,7 @@ KEYS: tuple[Key, ...] = (
         "http_peer_timeout_ms",
         "",
         ADDED,
-        "how long another worker's port may be silent before it is"
+        "silence after which another worker is"
         " [taken over](high-availability.md#workers-that-watch-each-other); empty: workers do not watch each other",
     ),
     Key("http.max.cpu.percent", "http_max_cpu_percent", "5", ADDED, "share of a busy worker's processor time for HTTP"),
@@ -244,15 +238,15 @@ KEYS: tuple[Key, ...] = (
         "http_token_file",
         "",
         ADDED,
-        "a file with the bearer token that requests must have; with two, on two lines, while it is changed",
+        "a file with the bearer token that requests must have, or two, on two lines",
     ),
     Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",
         "536870912",
         ADDED,
-        "bytes of read records that may wait in a process, divided equally among its partitions; a partition with"
-        " more is paused; -1: no limit (KIP-770)",
+        "bytes of read records that may wait in a process, divided equally among its partitions; -1: no limit"
+        " (KIP-770)",
     ),
     Key(
         "log.summary.interval.ms",
@@ -266,16 +260,15 @@ KEYS: tuple[Key, ...] = (
         "max_task_idle_ms",
         "0",
         WORKS,
-        "time that a task with several inputs waits for one without records, so that they are read in time order;"
-        " 0: until an empty partition is read to its end; -1: never",
+        "time that a task with several inputs waits for one without records; 0: until an empty partition is read to"
+        " its end; -1: never",
     ),
     Key(
         "max.warmup.replicas",
         "max_warmup_replicas",
         "2",
         WORKS,
-        "copies that joining workers fill at a time, at least one per stream thread"
-        " ([warm-ups](high-availability.md#when-a-worker-joins))",
+        "copies that joining workers fill at a time, at least one per stream thread",
     ),
     Key(
         "metadata.cluster.check.enable",
@@ -289,7 +282,7 @@ KEYS: tuple[Key, ...] = (
         None,
         "",
         WORKS,
-        _CLIENTS + ", as `topic.metadata.refresh.interval.ms`; how often a pattern looks for new topics",
+        _CLIENTS + "; how often a pattern looks for new topics",
     ),
     Key("metadata.recovery.strategy", None, "", WORKS, _CLIENTS),
     Key("metadata.recovery.rebootstrap.trigger.ms", None, "", WORKS, _CLIENTS),
@@ -300,8 +293,7 @@ KEYS: tuple[Key, ...] = (
         "metrics_recording_level",
         "INFO",
         WORKS,
-        "sensors of a higher level record nothing; `DEBUG` measures operations of stores"
-        " ([Metrics](monitoring.md#metrics))",
+        "`INFO`, `DEBUG` or `TRACE` ([Metrics](monitoring.md#store-metrics))",
     ),
     Key(
         "metrics.sample.window.ms",
@@ -315,8 +307,7 @@ KEYS: tuple[Key, ...] = (
         "num_standby_replicas",
         "0",
         WORKS,
-        "copies of a task in processes with other state directories, which save restores after a failure"
-        " ([standby tasks](high-availability.md#standby-tasks))",
+        "[standby tasks](high-availability.md#standby-tasks) of each task",
     ),
     Key(
         "num.stream.threads",
@@ -345,8 +336,7 @@ KEYS: tuple[Key, ...] = (
         "probing_rebalance_interval_ms",
         "600000",
         WORKS,
-        "time after which a worker that fills copies takes tasks anyway if the gap has not shrunk"
-        " ([warm-ups](high-availability.md#when-a-worker-joins))",
+        "time after which a worker that fills copies takes tasks anyway if the gap has not shrunk",
     ),
     Key("processing.exception.handler", "processing_exception_handler", "", WORKS, _HANDLER),
     Key(
@@ -361,16 +351,15 @@ KEYS: tuple[Key, ...] = (
         "processing_guarantee",
         "at_least_once",
         WORKS,
-        "`at_least_once`: a failure can repeat results; `exactly_once_v2`: it cannot, and results wait for"
-        " commits ([guarantees](guarantees.md))",
+        "`at_least_once` or `exactly_once_v2` ([guarantees](guarantees.md))",
     ),
     Key(
         "processor.wrapper.class",
         "processor_wrapper_class",
         "",
         WORKS,
-        "a `ProcessorWrapper`, a class of them, a function `(node name, supplier)` that returns a supplier, or"
-        " the import path of one (KIP-1112)",
+        "a `ProcessorWrapper`, a function `(node name, supplier)` that returns a supplier, or the import path of one"
+        " (KIP-1112)",
     ),
     Key(
         "production.exception.handler",
@@ -389,7 +378,7 @@ KEYS: tuple[Key, ...] = (
         "tags (`client.tag.`) in which a standby copy and its task should differ",
     ),
     Key("rack.aware.assignment.traffic_cost", "rack_aware_assignment_traffic_cost", "", IGNORED, _RACK),
-    Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.receive.buffer.bytes`"),
+    Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS),
     Key("reconnect.backoff.max.ms", None, "1000", WORKS, _CLIENTS),
     Key("reconnect.backoff.ms", None, "", WORKS, _CLIENTS),
     Key(
@@ -397,7 +386,7 @@ KEYS: tuple[Key, ...] = (
         "repartition_purge_interval_ms",
         "30000",
         WORKS,
-        "time between deletions of processed repartition records; more needs more disk on the brokers",
+        "time between deletions of processed repartition records",
     ),
     Key(
         "replication.factor",
@@ -406,7 +395,7 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "of internal topics; -1: the brokers' default; set 3 in production",
     ),
-    Key("request.timeout.ms", None, "30000", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
+    Key("request.timeout.ms", None, "30000", WORKS, _CLIENTS),
     Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS + "; a stream thread waits 1000 at most"),
     Key(
         "retry.backoff.ms", None, "", WORKS, _CLIENTS + "; a stream thread has 100, producers 10 under exactly_once_v2"
@@ -416,8 +405,7 @@ KEYS: tuple[Key, ...] = (
         "rocksdb_block_cache_bytes",
         "",
         ADDED,
-        "memory of a process for blocks read from disk, with indexes and filters, at least 1 MiB; empty: by"
-        " `rocksdb.profile`",
+        "memory of a process for blocks read from disk; empty: by `rocksdb.profile`",
     ),
     Key(
         "rocksdb.config.setter",
@@ -440,19 +428,17 @@ KEYS: tuple[Key, ...] = (
         "rocksdb_sync_commits",
         "false",
         ADDED,
-        "each commit waits until it is on disk, at least 0.3 ms per task; for stores without a changelog, which a"
-        " [power loss](rocksdb.md#power-loss) would set back",
+        "each commit waits until it is on disk; for stores without a changelog ([power loss](rocksdb.md#power-loss))",
     ),
     Key(
         "rocksdb.write.buffers.bytes",
         "rocksdb_write_buffers_bytes",
         "",
         ADDED,
-        "memory of a process for memtables, at least 1 MiB; if full, those of the database written to are"
-        " flushed; empty: by `rocksdb.profile`",
+        "memory of a process for memtables; empty: by `rocksdb.profile`",
     ),
     Key("security.protocol", None, "", WORKS, _CLIENTS),
-    Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),
+    Key("send.buffer.bytes", None, "", WORKS, _CLIENTS),
     Key(
         "state.cleanup.delay.ms",
         "state_cleanup_delay_ms",
@@ -493,8 +479,8 @@ KEYS: tuple[Key, ...] = (
         "state_on_changelog_loss",
         "write",
         ADDED,
-        "if a changelog was [re-created or truncated](guarantees.md#replaced-topics), and the store is complete"
-        " on disk: `write` it into the changelog, or `fail` the task",
+        "a [re-created or truncated](guarantees.md#replaced-topics) changelog of a complete store: `write` the store"
+        " into it, or `fail` the task",
     ),
     Key(
         "state.on.damage",
@@ -517,16 +503,14 @@ KEYS: tuple[Key, ...] = (
         "state_snapshot_dir",
         "",
         ADDED,
-        "a directory, or `s3://BUCKET/PATH`, `gs://...`, `az://...`, with"
-        " [snapshots](high-availability.md#snapshots), from which a worker without state starts; also those of [a"
-        " handover](spark-handover.md#snapshots)",
+        "a directory, or `s3://BUCKET/PATH`, `gs://...`, `az://...`, with [snapshots](high-availability.md#snapshots)",
     ),
     Key(
         "state.snapshot.interval.ms",
         "state_snapshot_interval_ms",
         "",
         ADDED,
-        "how often a worker writes a [snapshot](high-availability.md#snapshots) of each task; empty: never",
+        "how often a worker writes a snapshot of each task; empty: never",
     ),
     Key(
         "statestore.cache.max.bytes",
@@ -555,16 +539,14 @@ KEYS: tuple[Key, ...] = (
         "timestamp_after_max_handler",
         "fail",
         ADDED,
-        "for records beyond `timestamp.after.max.ms`: `fail` ends the task, `drop` counts and logs them, `take`"
-        " logs and processes them",
+        "for records beyond `timestamp.after.max.ms`: `fail` ends the task, `drop` or `take` logs them",
     ),
     Key(
         "timestamp.after.max.ms",
         "timestamp_after_max_ms",
         "3153600000000",
         ADDED,
-        "how far a record's time may be [ahead of the clock](concepts.md#timestamps-far-in-the-future); 100"
-        " years, which only wrong units exceed; -1: no limit",
+        "how far a record's time may be [ahead of the clock](concepts.md#timestamps-far-in-the-future); -1: no limit",
     ),
     Key(
         "topology.description.push.enabled",
@@ -606,7 +588,7 @@ KEYS: tuple[Key, ...] = (
         "upgrade_from",
         "",
         WORKS,
-        "3.4 or older: a change of a table's grouping is two repartition records, as those versions read it (KIP-904)",
+        "3.4 or older: repartition records of tables that those versions read (KIP-904)",
     ),
     Key("window.size.ms", None, "", REFUSED, "give the window size to the windowed serde"),
     Key("windowed.inner.class.serde", None, "", REFUSED, "give the inner serde to the windowed serde"),
@@ -656,8 +638,8 @@ PREFIXES: tuple[Prefix, ...] = (
         "schema.registry.",
         "schema_registry",
         "-",
-        "the [schema registry](schema-registry.md#settings) and its serdes; Java's settings of these serdes, such as"
-        " `auto.register.schemas`, need no prefix",
+        "the [schema registry](schema-registry.md#settings) and its serdes; Java's settings of these serdes do not need"
+        " it",
     ),
     Prefix(
         "client.tag.", "client_tag", "-", "tags of this process, such as its zone, for `rack.aware.assignment.tags`"
