@@ -1,4 +1,4 @@
-"""Files with the rows of engines in memory, as snapshots have them (docs/formats.md, "In a snapshot directory").
+"""Files with the rows of engines in memory, as snapshots have them (docs/formats.md, "Snapshot directory").
 
 Rows are written and read some thousands at a time, each time by a few calls of the interpreter: a row costs some tenths
 of a microsecond, which is a small part of what its record in a changelog costs.

@@ -103,7 +103,7 @@ def _add_history_options(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the topology and the directory of a backfill that is complete."""
     parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="application id of the backfill")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="directory of the backfill")
 
 
 def add_session_option(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ def _add_bootstrap(commands: Any) -> None:
         " reported success; after a failure, run it again. Does not need Java.",
     )
     parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="directory of the backfill")
     cuts = parser.add_mutually_exclusive_group()
     cuts.add_argument("--cut", metavar="FILE", type=Path, help="file with the JSON of a Cut: where workers start")
     cuts.add_argument(
