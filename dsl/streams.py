@@ -244,6 +244,9 @@ class KStream(ShownChain, Generic[K, V]):
     def split(self, *, name: NamedLike = None) -> BranchedKStream[K, V, KStream[K, V]]:
         """Splits the stream by predicates.
 
+        ``default_branch`` and ``no_default_branch`` return the branches by name: ``name`` and the name of each
+        ``Branched`` together.
+
         ::
 
             split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched.as_("much"))
@@ -356,8 +359,9 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V]:
         """Keeps the first record of each key, and drops those of less than ``within`` before or after it in time.
 
-        With ``id_selector(key, value)`` records are equal if keys and ids are. A record that comes more than ``grace``
-        behind stream time (left out: as long as ``within``) is dropped and counted (semantics 147).
+        With ``id_selector(key, value)`` records are equal if keys *and* ids are; to compare ids of all keys, make the
+        id the key by ``select_key`` first. Records without a key or an id are dropped and counted, and so is one that
+        comes more than ``grace`` behind stream time; ``grace`` is as long as ``within`` if left out (semantics 147).
 
         ::
 
