@@ -52,7 +52,7 @@ class ReaderOnKafka:
         if words[0] == "export":
             name, _, value = words[1].partition("=")
             self.environment[name] = value
-        elif words[:2] == ["streams", "run"] or (words[0] == "python" and words[1].endswith(".py")):
+        elif words[:2] == ["streams", "run"] or (words[0] == "python" and len(words) == 2):
             self._run_until_ready(words)
         elif "--follow" in words:
             self._run_until_it_prints(words)
