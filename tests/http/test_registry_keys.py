@@ -76,8 +76,11 @@ class Served:
 
     def check_each_key(self, store: str) -> None:
         """Each key that is shown is found at each worker, alone and together with the others."""
-        wait_until("all are counted", lambda: len(self.rows(f"/stores/{store}/range")) == len(NAMES))
-        keys = [row["key"] for row in self.rows(f"/stores/{store}/range")]
+        # One answer: while a task moves, the next one may be 503.
+        rows = wait_until(
+            "all are counted", lambda: len(found := self.rows(f"/stores/{store}/range")) == len(NAMES) and found
+        )
+        keys = [row["key"] for row in rows]
         assert sorted(key["name"] for key in keys) == NAMES
         assert all(list(key["raw"]) == ["base64"] for key in keys)
         for port in self.ports:
