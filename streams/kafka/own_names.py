@@ -24,8 +24,10 @@ MARK = "~"
 _COPY, _REPLAY, _CORRECTIONS = "clone", "dlq-replay", "corrections"
 _TASKS, _SHADOW = "tasks", "shadow"
 _CONTROL_TOPIC = re.compile(rf"(?P<id>.+)-\d+-{_TASKS}")
-_JAVA_THREAD = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+"
-_THREAD = rf"{_JAVA_THREAD}-\d+"
+_PROCESS = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+"
+_THREAD = rf"{_PROCESS}-\d+"
+PROCESS_FORM = re.compile(_PROCESS)
+"""The pattern of the id of a process: that of its state directory, and its slot there."""
 
 
 # ------------------------------------------------------------------ groups and transactional ids
@@ -96,7 +98,7 @@ def thread_id_form(application_id: str) -> re.Pattern[str]:
 def writer_form(application_id: str) -> re.Pattern[str]:
     """Returns the pattern that the transactional ids of an application's tasks match, also those of Kafka Streams for
     Java, which have one number. For looking only: what is fenced are ids of :func:`thread_id_form`."""
-    return re.compile(rf"{re.escape(application_id)}-{_JAVA_THREAD}(-\d+)?")
+    return re.compile(rf"{re.escape(application_id)}-{_PROCESS}(-\d+)?")
 
 
 # ------------------------------------------------------------------ topics

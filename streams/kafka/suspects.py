@@ -19,12 +19,11 @@ from processor_api.errors import StreamsError
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.membership.group_picture import endpoint_of, place_of
-from streams.kafka.own_names import thread_id
+from streams.kafka.own_names import PROCESS_FORM, thread_id
 from streams.kafka.ports import Admin, GroupMember
 
 log = logging.getLogger("streams.membership")
 
-_PROCESS_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 _THREAD_NUMBER = re.compile(r"-StreamThread-(\d+)-")
 
 
@@ -72,7 +71,7 @@ def processes_at(config: StreamsConfig, members: Collection[GroupMember]) -> dic
     for member in members:
         endpoint, thread = endpoint_of(member.client_id), _THREAD_NUMBER.search(member.client_id)
         process = member.process_id or place_of(member).process
-        if endpoint is not None and thread is not None and _PROCESS_ID.fullmatch(process):
+        if endpoint is not None and thread is not None and PROCESS_FORM.fullmatch(process):
             known = threads.get((endpoint, process), 0)
             threads[endpoint, process] = max(known, int(thread[1]))
     found: dict[str, tuple[ProcessMembers, ...]] = {}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
-from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
+from runtime_support.failing_clients import RefusingAdmin
 from streams.kafka.own_names import thread_id
 from streams.kafka.streams_group import (
     JOIN_EPOCH,
@@ -129,14 +130,7 @@ def test_members_of_a_streams_group_are_those_of_the_process() -> None:
 
 
 def test_what_the_brokers_do_not_do_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    class Refusing:
-        def __getattr__(self, name: str) -> Any:
-            def refuse(*_: object) -> Any:
-                raise RetryableError("no broker answers")
-
-            return refuse
-
-    refusing: Any = Refusing()
+    refusing: Any = RefusingAdmin()
     take_over(refusing, SUSPECT, "it died", ManualClock())
     (line,) = caplog.records
     assert line.levelname == "WARNING"

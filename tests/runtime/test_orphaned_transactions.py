@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
+from runtime_support.failing_clients import RefusingAdmin
 from streams.kafka.ports import GroupMember
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions, orphans
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
@@ -99,12 +100,5 @@ def test_the_group_is_asked_once_a_second() -> None:
 
 
 def test_what_cannot_be_asked_is_left_to_the_time_out() -> None:
-    class Refusing:
-        def __getattr__(self, name: str) -> Any:
-            def refuse(*_: object) -> Any:
-                raise RetryableError("no broker answers")
-
-            return refuse
-
-    refusing: Any = Refusing()
+    refusing: Any = RefusingAdmin()
     OrphanedTransactions("app", LIVES, refusing, ManualClock()).end()

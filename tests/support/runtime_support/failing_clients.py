@@ -7,10 +7,11 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from processor_api.errors import RetryableError
 from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
-__all__ = ["DeadlyClients", "Deaf", "FailingClients", "Trap", "Trapped", "no_trap", "trapped"]
+__all__ = ["DeadlyClients", "Deaf", "FailingClients", "RefusingAdmin", "Trap", "Trapped", "no_trap", "trapped"]
 
 Trap = Callable[[str], None]
 """Called with the name of a call before it is made; what it raises comes out of the call."""
@@ -38,6 +39,16 @@ class Trapped:
             return found(*given, **named)
 
         return call
+
+
+class RefusingAdmin:
+    """An admin client each of whose calls gets no answer."""
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*_: object) -> Any:
+            raise RetryableError("no broker answers")
+
+        return refuse
 
 
 class Deaf:
