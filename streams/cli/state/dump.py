@@ -17,7 +17,7 @@ from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
 from processor_api.topology.topology import Topology
-from state.formats.keys import ends_of
+from state.formats.keys import after_prefix, ends_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
@@ -323,8 +323,7 @@ def _bounds(readable: ReadableRows, arguments: argparse.Namespace) -> tuple[byte
         if low is not None or high is not None:
             raise CannotRun("--prefix does not work with --from and --to")
         low = readable.key_bytes(arguments.prefix)
-        stripped = low.rstrip(b"\xff")
-        high = stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
+        high = after_prefix(low)
     return low, high
 
 

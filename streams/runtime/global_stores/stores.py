@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from processor_api.errors import DamagedStateError
 from processor_api.stores.builder import GlobalStore
@@ -19,6 +19,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
+from state.formats.keys import after_prefix
 from state.formats.offsets import point_key, read_offset, read_point, topic_id_key, write_offset, write_point
 from state.registry.kinds import families_held, family_of, restore_of, restored_from_records
 from state.write_buffer.store_kind import OpenStore
@@ -28,6 +29,15 @@ from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.global_stores.readers import GlobalReaders, global_families
 from streams.runtime.processing.environment import Environment
 from streams.runtime.tasks.task_stores import EngineOpener
+
+
+class Reached(NamedTuple):
+    """The end of what was read of a partition."""
+
+    position: int
+    """The next offset to read."""
+    point: LogPoint | None
+    """The last record before it; ``None`` if the epoch of its leader is not known."""
 
 
 class GlobalStores(GlobalReaders):
@@ -60,16 +70,12 @@ class GlobalStores(GlobalReaders):
 
     # ------------------------------------------------------------------ writing
 
-    def apply(self, positions: Mapping[TopicPartition, int], points: Mapping[TopicPartition, LogPoint]) -> None:
-        """Writes to the engines what processors put, and up to where the topics were read.
-
-        :param positions: the next offset to read of each partition that was read.
-        :param points: the last record before it, where the epoch of its leader is known.
-        """
+    def apply(self, reached: Mapping[TopicPartition, Reached]) -> None:
+        """Writes to the engines what processors put, and up to where the topics were read."""
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
             begin = self._environment.clock.monotonic()
-            self.patiently(partial(self._apply, engine, stores, positions, points))
+            self.patiently(partial(self._apply, engine, stores, reached))
             seconds = self._environment.clock.monotonic() - begin
             for store in stores:
                 store.applied()
@@ -77,18 +83,12 @@ class GlobalStores(GlobalReaders):
                     self.counters[store.builder.name].committed(seconds)
         self.writes += 1
 
-    def _apply(
-        self,
-        engine: Engine,
-        stores: Iterable[OpenStore],
-        positions: Mapping[TopicPartition, int],
-        points: Mapping[TopicPartition, LogPoint],
-    ) -> None:
+    def _apply(self, engine: Engine, stores: Iterable[OpenStore], reached: Mapping[TopicPartition, Reached]) -> None:
         batch = engine.batch()
         for store in stores:
             store.drain()
             store.apply(batch)
-            self._put_offsets(batch, self._specs[store.builder.name], positions, points)
+            self._put_offsets(batch, self._specs[store.builder.name], reached)
         engine.write(batch)
 
     def sample(self) -> None:
@@ -96,19 +96,13 @@ class GlobalStores(GlobalReaders):
         for counters in self.counters.values():
             counters.sample()
 
-    def _put_offsets(
-        self,
-        batch: Any,
-        spec: GlobalStore,
-        positions: Mapping[TopicPartition, int],
-        points: Mapping[TopicPartition, LogPoint],
-    ) -> None:
+    def _put_offsets(self, batch: Any, spec: GlobalStore, reached: Mapping[TopicPartition, Reached]) -> None:
         handle = self._engine(spec).family(OFFSETS).handle
-        for partition, position in positions.items():
+        for partition, (position, point) in reached.items():
             if partition.topic == spec.topic:
                 batch.put(_offset_key(spec, partition), write_offset(position - 1), handle)
-                if partition in points:
-                    batch.put(_point_key(spec, partition), write_point(*points[partition]), handle)
+                if point is not None:
+                    batch.put(_point_key(spec, partition), write_point(*point), handle)
 
     def load(self, spec: GlobalStore, messages: Iterable[Any]) -> int:
         """Writes records of the topic to the store as they are, without those that have no key; returns how many.
@@ -196,7 +190,7 @@ class GlobalStores(GlobalReaders):
         offsets, rows = engine.family(OFFSETS), _offset_prefix(spec)
         batch = engine.batch()
         for prefix in (rows, point_key("", rows)):
-            for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+            for key in [key for key, _ in offsets.range(prefix, after_prefix(prefix))]:
                 batch.delete(key, offsets.handle)
         engine.write(batch)
         engine.clear(families_held(spec.builder, engine))

@@ -20,7 +20,7 @@ from processor_api.user_code.durations import Timestamp
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.offset_metadata import LogPoint
 from streams.metrics.registry import Metrics
-from streams.runtime.global_stores.stores import GlobalStores
+from streams.runtime.global_stores.stores import GlobalStores, Reached
 from streams.runtime.plan.task_plan import plan_globals
 from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
@@ -162,8 +162,13 @@ class GlobalTask:
     def apply(self) -> None:
         """Writes what was processed since the last time to the stores: one write for each engine."""
         moved = {partition: self._queues[partition].position for partition in self._moved}
-        points = {partition: self._points.pop(partition) for partition in moved if partition in self._points}
-        self.stores.apply({one: position for one, position in moved.items() if position is not None}, points)
+        self.stores.apply(
+            {
+                partition: Reached(position, self._points.pop(partition, None))
+                for partition, position in moved.items()
+                if position is not None
+            }
+        )
         self._moved.clear()
         if self.environment.probe is not None:
             self.environment.probe.committed()

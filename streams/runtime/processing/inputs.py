@@ -533,8 +533,7 @@ class BatchLoop:
                 # A punctuation has no source, and left none.
                 cursor.source = queue.partition
                 if self._environment.operators.remainders:  # the turn is over before the rest of the results is sent
-                    # Found here, once in a while: to count would cost something for each record.
-                    self._done = next(number for number, one in enumerate(messages, 1) if one is message)
+                    self._done = _count_up_to(messages, message)
                     break
             if late:
                 assert pace is not None
@@ -548,7 +547,7 @@ class BatchLoop:
 
     def _end_early(self, messages: list[Any], last: Any, pace: Pace) -> None:
         """Ends the turn behind a record, in the middle of a run."""
-        self._done = next(number for number, one in enumerate(messages, 1) if one is last)
+        self._done = _count_up_to(messages, last)
         self._run = pace.check(self._done - self._checked, lambda: ("a record", self.queue.reader.place(last)))
 
     def _forward_of(self, source: BoundSource, headers: Iterable[Any]) -> tuple[Iterable[Any], Forward]:
@@ -601,3 +600,8 @@ class BatchLoop:
                     break
                 checked, check_at = count, count + self._run
         return count
+
+
+def _count_up_to(messages: list[Any], last: Any) -> int:
+    """Returns how many messages there are up to one of them: to count with each record would cost something."""
+    return next(number for number, one in enumerate(messages, 1) if one is last)

@@ -20,6 +20,7 @@ from processor_api.texts import kind_and_text
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine
 from state.engine.repair_hints import rebuild_store, rebuild_task
+from state.formats.keys import after_prefix
 from state.formats.offsets import (
     complete_at_key,
     last_logged_key,
@@ -349,8 +350,7 @@ class StoredProgress:
         engine, prefix = self.engine_of(store), self._rows_prefix(store)
         offsets = engine.family(OFFSETS)
         batch = engine.batch()
-        # A prefix ends where its last byte, a slash, is one more.
-        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+        for key in [key for key, _ in offsets.range(prefix, after_prefix(prefix))]:
             batch.delete(key, offsets.handle)
         if not isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):  # those keep offsets alone
             batch.delete(self._schemas_key(store), offsets.handle)
