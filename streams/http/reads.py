@@ -86,7 +86,7 @@ class StoreSerdes:
 
         :raises HttpRefusal: if the serde does not take it.
         """
-        if type(given) is str and self.key is Serdes.STRING and given.isascii() and (given != "null" or not is_text):
+        if type(given) is str and self.key is Serdes.STRING and given.isascii():
             return given
         try:
             with trial_on_this_thread("a read of a store"):

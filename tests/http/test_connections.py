@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import subprocess
@@ -39,8 +40,6 @@ class Kit:
         return web.Response(text="read")
 
     async def wait(self, request: web.Request) -> web.StreamResponse:
-        import asyncio
-
         self.waiting += 1
         try:
             await asyncio.sleep(3600)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Sequence
 
 from processor_api.clock import Clock
 from streams.http.access.credentials import Credentials
@@ -83,7 +82,5 @@ class Proofs:
 
     def _token_of(self, shown: str, purpose: str, *parts: str) -> str | None:
         """Returns the valid token that made a code."""
-        found: Sequence[str] = [
-            token for token in self._credentials.tokens if is_same(shown, code(token, purpose, *parts))
-        ]
-        return found[0] if found else None
+        tokens = self._credentials.tokens
+        return next((token for token in tokens if is_same(shown, code(token, purpose, *parts))), None)

@@ -87,20 +87,28 @@ class Gate:
     ) -> web.StreamResponse:
         path = _OF_WORKER.sub("", request.path)
         try:
-            try:
-                is_let_in = self._check(path, request)
-                if connection is not None and path not in PROBES:
-                    connection.is_let_in = connection.is_let_in or is_let_in
-                    if connection.is_spare:
-                        raise later("too many connections: ask again later")
-                if is_let_in and path not in PROBES:
-                    held.enter_context(self._place())
-            finally:  # a refusal costs its share as well
-                if path not in PROBES:
-                    await self._pace.turn()
+            if path in PROBES:
+                self._check(path, request)
+            else:
+                await self._waited_for(path, request, connection, held)
             return await handler(request)
         except HttpRefusal as refused:
             return refused.answer()
+
+    async def _waited_for(
+        self, path: str, request: web.Request, connection: HttpConnection | None, held: ExitStack
+    ) -> None:
+        """Takes a place for a request that is no probe, and waits for its share of the processor."""
+        try:
+            is_let_in = self._check(path, request)
+            if connection is not None:
+                connection.is_let_in = connection.is_let_in or is_let_in
+                if connection.is_spare:
+                    raise later("too many connections: ask again later")
+            if is_let_in:
+                held.enter_context(self._place())
+        finally:  # a refusal costs its share as well
+            await self._pace.turn()
 
     @contextmanager
     def _place(self) -> Iterator[None]:
