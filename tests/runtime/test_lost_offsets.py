@@ -174,6 +174,35 @@ def test_without_a_policy_it_is_an_error_with_the_range(cluster: Cluster) -> Non
     assert committed(cluster) == 10
 
 
+@pytest.mark.parametrize("offsets", [(2, 1, 0), (1, 0, 2), (2, 0, 1), (2, 2, 2)])
+@pytest.mark.parametrize("knows", [True, False], ids=["the leader tells", "it does not tell"])
+def test_offsets_that_go_back_within_the_log(
+    offsets: tuple[int, ...], knows: bool, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker takes a batch whose offsets are not in order, and the partition was read from its beginning for ever.
+
+    What comes too late is skipped, as Kafka's own consumer does, and nothing is processed twice, unless the leader does
+    not tell that its log was not truncated."""
+    cluster.send(*numbers(0, 3))
+    producer = cluster.clients.producer({"transactional.id": "other"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("in", b"behind", b"k", 0)
+    producer.commit_transaction()
+    with cluster.broker.lock:
+        for record, offset in zip(cluster.broker.records("in"), offsets, strict=False):
+            record.log_offset = offset
+            record.epoch = record.epoch if knows else -1
+    with caplog.at_level(logging.WARNING, "streams"):
+        cluster.app(passing_on(offset_reset=EARLIEST))
+        wait_until("the record behind was read", lambda: committed(cluster) >= 4)
+    back = next(index for index in range(1, 3) if offsets[index] <= offsets[index - 1])
+    later = [str(index) for index in range(back, 3) if offsets[index] > offsets[back - 1]]
+    assert cluster.values() in [[*numbers(0, back) * times, *later, "behind"] for times in ((1,) if knows else (1, 2))]
+    told = [one for one in caplog.records if one.msg.startswith("offsets go back within the log")]
+    assert len(told) == 1
+
+
 def test_an_offset_beyond_the_end_is_lost_too(cluster: Cluster) -> None:
     """Of a topic that was made anew."""
     topology = passing_on(offset_reset=EARLIEST)

@@ -37,6 +37,8 @@ QUIET_S = 60.0
 """How long one that was read to its end may deliver nothing before its end is requested."""
 CHECK_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 0.5
+_BEHIND_ALL = (1 << 63) - 1
+"""An offset that no log reaches."""
 AGAIN_S = 60.0
 """How often a partition is named that remains stalled."""
 
@@ -65,12 +67,15 @@ class LostOffsets:
         self._admin = admin
         self._clock = clock
         self._default = default
-        self._lost: dict[TopicPartition, int] = {}
-        """Partitions to be read from another offset, by the offset that should have been next."""
+        self._lost: dict[TopicPartition, Found] = {}
+        """Partitions to be read from another offset, by what was found."""
+        self._went_back: dict[TopicPartition, tuple[int, int]] = {}
+        """Where offsets went back last: the offset that should have been next, and the one that came."""
 
     def clear(self) -> None:
         """Forgets the partitions: all are read from their committed offsets again."""
         self._lost.clear()
+        self._went_back.clear()
 
     # ------------------------------------------------------------------ what arrives
 
@@ -115,7 +120,8 @@ class LostOffsets:
             end = self._consumer.high_watermark(partition)
             self._log(task, partition, found.expected, start, end, "earliest", found.resumed)
             return batch
-        self._lost[partition] = queue.ends.delivered = found.expected
+        self._lost[partition] = found
+        queue.ends.delivered = found.expected
         return batch[: found.before]
 
     def at_end(self, task: Task, queue: InputQueue, offset: int) -> bool:
@@ -162,24 +168,27 @@ class LostOffsets:
         :raises TransactionAborted: if a store has rows of records that were lost: its task starts again.
         :raises RetryableError: if the cluster does not answer.
         """
-        found: list[TopicPartition] = []
-        for partition, offset in list(self._lost.items()):
+        continued: list[TopicPartition] = []
+        for partition, found in list(self._lost.items()):
             task = running.get(partition)
             if task is None:
                 del self._lost[partition]
             elif not task.inputs.queues[partition]:  # what was fetched before comes first
-                self._reset(task, partition, offset)
+                self._reset(task, partition, found)
                 del self._lost[partition]
-                found.append(partition)
-        return found
+                continued.append(partition)
+        return continued
 
-    def _reset(self, task: Task, partition: TopicPartition, offset: int) -> None:
+    def _reset(self, task: Task, partition: TopicPartition, found: Found) -> None:
+        offset = found.expected
         beginning = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
         policy = reset_policy(task.plan, partition, self._default)
-        first = self._first_other(task, partition)
-        if first is not None and beginning <= first:
+        first = self._first_other(task, partition, offset)
+        if first is not None and beginning <= first < offset:
             start, did = self._truncated(task, partition, offset, first), "none is needed"
+        elif self._has_disorder(partition, found, first) and beginning <= offset <= end:
+            return self._skip_disorder(task, partition, found)
         elif self._begins_again(task, partition):
             start, did = beginning, "earliest"
         elif beginning <= offset <= end:  # the log has grown meanwhile
@@ -194,13 +203,44 @@ class LostOffsets:
         self._consumer.seek(partition, start)
         task.continue_at(partition, start)
 
-    def _first_other(self, task: Task, partition: TopicPartition) -> int | None:
-        """Returns the first offset whose record is another one than that which was read; ``None`` if the leader knows
-        of none."""
+    def _first_other(self, task: Task, partition: TopicPartition, expected: int) -> int | None:
+        """Returns the first offset whose record is another one than that which was read; the expected offset if there
+        is none, and ``None`` if that is not known."""
         queue = task.inputs.queues[partition]
         point = None if queue.next_offset is None else queue.ends.epochs.before(queue.next_offset)
-        lost = {} if point is None else self._admin.divergences([(partition, point)])
-        return next(iter(lost.values()), None)
+        if point is None:
+            return None
+        ends = self._admin.divergences([(partition, point._replace(offset=_BEHIND_ALL))])
+        end = next(iter(ends.values()), None)  # of the records of the leader that wrote the last one
+        return end if end is None or end <= point.offset else expected
+
+    def _has_disorder(self, partition: TopicPartition, found: Found, first_other: int | None) -> bool:
+        """Whether offsets go back within the log itself: a broker takes such a batch from a faulty client.
+
+        Where the leader does not tell whether the log was truncated, the partition is read from the beginning once: if
+        the offsets go back there again, they are in the log.
+        """
+        if found.resumed >= found.expected:
+            return False
+        went_back = found.expected, found.resumed
+        again = self._went_back.get(partition) == went_back
+        self._went_back[partition] = went_back
+        return again or first_other == found.expected
+
+    def _skip_disorder(self, task: Task, partition: TopicPartition, found: Found) -> None:
+        log.warning(
+            "offsets go back within the log: a client has written a batch whose offsets are not in order. Its records"
+            " that come too late are skipped, as Kafka's own consumer does",
+            extra={
+                "task": str(task.id),
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "offset": found.resumed,
+                "goes_on_at": found.expected,
+            },
+        )
+        self._consumer.seek(partition, found.expected)
+        task.continue_at(partition, found.expected)
 
     def _truncated(self, task: Task, partition: TopicPartition, offset: int, first: int) -> int:
         """Returns where a partition is read from whose log was truncated, and may have grown again."""
