@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from confluent_kafka import Producer
 
 PARTITIONS = 2
 SHOPS = {0: ("aachen", "berlin"), 1: ("cologne", "dresden")}
@@ -71,9 +72,22 @@ def write_day(lake: Path, day: int, *, corrected: bool = False) -> None:
     write(lake / f"2026-03-{day:02d}.parquet", rows)
 
 
+def send_day(servers: str, day: int) -> None:
+    """Sends the orders of a day to the topic, from which a connector would have written the files."""
+    producer = Producer({"bootstrap.servers": servers})
+    for one in orders(day):
+        time_ms = int(one.timestamp.timestamp() * 1000)
+        producer.produce("orders", one.value, one.key, one.partition, timestamp=time_ms)
+    producer.flush()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("day", type=int, choices=DAYS)
     parser.add_argument("--corrected", action="store_true", help="write the day that was wrong as it should be")
+    parser.add_argument("--send", metavar="SERVERS", help="send the orders to Kafka, in place of a file")
     given = parser.parse_args()
-    write_day(Path("lake"), given.day, corrected=given.corrected)
+    if given.send:
+        send_day(given.send, given.day)
+    else:
+        write_day(Path("lake"), given.day, corrected=given.corrected)

@@ -16,6 +16,7 @@ SPARK = {
 }
 """Pages whose blocks other tests run, and which."""
 BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LOOP = re.compile(r"for (\w+) in ([^;]+); do (.+); done")
 OFFLINE = ("describe", "config", "completion", "demo", "try", "--version", "--help")
 """Commands of ours that need neither Kafka nor state."""
 
@@ -52,10 +53,19 @@ def commands(block: Block) -> list[str]:
         except ValueError:
             continue
         if words:
-            found.append(begun)
+            found += _repeated(begun)
         begun = ""
     assert not begun, f"{block.name}: a quotation is not closed"
     return found
+
+
+def _repeated(line: str) -> list[str]:
+    """The commands of a loop in one line, once for each of its words; any other line as it is."""
+    loop = LOOP.fullmatch(line)
+    if loop is None:
+        return [line]
+    name, words, body = loop.groups()
+    return [command.replace(f"${name}", word) for word in words.split() for command in body.split("; ")]
 
 
 def redirected(words: list[str]) -> tuple[list[str], str | None]:
