@@ -85,7 +85,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("day", type=int, choices=DAYS)
     parser.add_argument("--corrected", action="store_true", help="write the day that was wrong as it should be")
-    parser.add_argument("--send", metavar="SERVERS", help="send the orders to Kafka, in place of a file")
+    parser.add_argument("--send", metavar="SERVERS", help="send the orders to Kafka, instead of writing a file")
     given = parser.parse_args()
     if given.send:
         send_day(given.send, given.day)

@@ -72,7 +72,7 @@ def test_seven_days_then_live_are_one_pass(
     """A holiday, a late file, a retry, a day that was wrong at first: as if one application had read all of it."""
     lake = script(f"{FOLDER}/lake")
     page = (root / "examples" / FOLDER / "README.md").read_text()
-    assert " ".join(page.replace("\\\n", " ").split()).count(f"streams {BACKFILL.replace('local[1]', 'local')}") == 2
+    assert " ".join(page.replace("\\\n", " ").split()).count(f"streams {BACKFILL.replace('local[1]', 'local')}") == 3
 
     def backfill(*more: str) -> str:
         assert main([*shlex.split(BACKFILL), *more]) == 0
