@@ -19,8 +19,9 @@ from processor_api.errors import ConfigError
 from processor_api.forms.json_values import as_json
 from processor_api.texts import cut
 from processor_api.user_code.given_values import is_of
+from streams.registry.avro_json import AvroJson, json_schema
 from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
-from streams.registry.avro_values import AvroJson, Forms, GenericRecord, generic, logical_of, raw_default, without_names
+from streams.registry.avro_values import Forms, GenericRecord, generic, logical_of, raw_default, without_names
 from streams.registry.bound import Read, SchemaFormat, Subject, Write, kept
 from streams.registry.schemas import AVRO, NotInRegistry, SchemaError, SchemaReference, SchemaText, extra, json_text
 from streams.schemas.avro_evolution import WIDER, problems
@@ -162,6 +163,9 @@ class AvroFormat(SchemaFormat):
             return self.reader(schema, subject.client, 0)(data)
         except ValueError:  # the class may know more fields and forms than its schema
             return plain if self.model is None else self.of_plain(without_names(plain))
+
+    def shown_schema(self, subject: Subject) -> str | None:
+        return None if self.own is None else json.dumps(json_schema(_schema_of(self.own, subject.client)))
 
     def _json(self, schema: SchemaText, client: RegistryClient) -> AvroJson:
         if schema in self._jsons:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
-from processor_api.forms.json_values import BASE64, NOT_FINITE, as_json, bytes_as_json, bytes_of_json
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import exact_text
 from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSchema, kind_of, short, unreadable
@@ -524,100 +523,3 @@ def without_names(value: Any, of_bytes: Callable[[bytes], Any] = bytes) -> Any:
     if isinstance(value, list):
         return [without_names(one, of_bytes) for one in value]
     return of_bytes(value) if isinstance(value, bytes) else value
-
-
-# ---------------------------------------------------------------------- JSON that people see and give
-
-
-class AvroJson:
-    """The JSON of the values of one schema, which says where a text is bytes, a time or a decimal.
-
-    A value of a union stands as it is where it would be read as the same; otherwise it is ``{"name of its type":
-    value}``, as in Avro's own JSON.
-    """
-
-    def __init__(self, forms: Forms) -> None:
-        self._schema: AvroSchema = forms.schema
-        self._write: Callable[[Any], Any] = forms.of(self._schema.root).write
-        self._forms = Forms(self._schema, {})
-        self._known: dict[int, Form] = {}
-        """The forms of unions and their branches, by the identity of their nodes."""
-
-    def shown(self, value: Any) -> Any:
-        """Returns a value as JSON has it; raises `Misfit` if it is none of the schema."""
-        return self._shown(self._schema.root, self._write(value))
-
-    def given(self, value: Any) -> Any:
-        """Returns the value without a model that JSON stands for; bytes, decimals and times may be those of Python.
-        What stands for nothing is returned as it is, and refused when it is written."""
-        return self._given(self._schema.root, value)
-
-    def _shown(self, given: Any, raw: Any) -> Any:
-        """Returns the JSON of what fastavro takes for a value of a type."""
-        node = self._schema.meant(given)
-        if isinstance(node, list):
-            return None if raw is None else self._chosen(node, *raw)
-        kind, logical = kind_of(node), logical_of(node)
-        if logical is not None:
-            return as_json(logical.read(raw))
-        if kind in ("bytes", "fixed"):
-            return bytes_as_json(raw)
-        if kind == "array":
-            return [self._shown(node["items"], one) for one in raw]
-        if kind == "map":
-            return {name: self._shown(node["values"], one) for name, one in raw.items()}
-        if kind in RECORDS:
-            return {field["name"]: self._shown(field["type"], raw[field["name"]]) for field in node["fields"]}
-        return as_json(raw)
-
-    def _chosen(self, union: list[Any], name: str, raw: Any) -> Any:
-        """Returns the JSON of the value of a branch, with the name of that unless it is found without."""
-        shown = self._shown(next(one for one in union if self._form(one).branch == name), raw)
-        try:
-            is_clear = self._form(union).write(self._given(union, shown)) == (name, raw)
-        except ValueError:
-            is_clear = False
-        return shown if is_clear else {name: shown}
-
-    def _form(self, node: Any) -> Form:
-        if id(node) not in self._known:
-            self._known[id(node)] = self._forms.of(node)
-        return self._known[id(node)]
-
-    def _given(self, given: Any, value: Any) -> Any:
-        node = self._schema.meant(given)
-        if isinstance(node, list):
-            return self._choice(node, value)
-        kind, logical = kind_of(node), logical_of(node)
-        if logical is not None and isinstance(value, (str, int, float)):
-            kind_of_value: Any = logical.kind
-            return getattr(kind_of_value, "fromisoformat", kind_of_value)(str(value))
-        if kind in ("bytes", "fixed") and (isinstance(value, str) or (isinstance(value, dict) and BASE64 in value)):
-            return bytes_of_json(value)
-        if kind in ("float", "double") and value in NOT_FINITE.values():
-            return float(value)
-        if kind == "array" and isinstance(value, list):
-            return [self._given(node["items"], one) for one in value]
-        if kind == "map" and isinstance(value, dict):
-            return {name: self._given(node["values"], one) for name, one in value.items()}
-        if kind in RECORDS and isinstance(value, dict):
-            types = {field["name"]: field["type"] for field in node["fields"]}
-            return {name: self._given(types[name], one) if name in types else one for name, one in value.items()}
-        return value
-
-    def _choice(self, union: list[Any], value: Any) -> Any:
-        """Returns the value of the branch that JSON names, or else of the first that takes it."""
-        names = {name: one for one in union for name in (short(self._form(one).branch), self._form(one).branch)}
-        named = (
-            [(names[name], one) for name, one in value.items() if name in names]
-            if isinstance(value, dict) and len(value) == 1
-            else []
-        )
-        for branch, one in (*named, *((branch, value) for branch in union)):
-            try:
-                found, form = self._given(branch, one), self._form(branch)
-                form.write(found)
-            except (ValueError, TypeError):
-                continue
-            return found if found is None else (form.branch, found)
-        return value

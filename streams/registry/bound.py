@@ -99,9 +99,8 @@ class SchemaFormat(ABC):
         found = None if self.own is None else self.problems_of(former, self.own.text)
         return None if found and self.reads_more else found
 
-    @property
-    def shown_schema(self) -> str | None:
-        """The JSON Schema of what :meth:`to_json` returns, as text; ``None`` if it is not known."""
+    def shown_schema(self, subject: Subject) -> str | None:
+        """Returns the JSON Schema of what :meth:`to_json` returns, as text; ``None`` if it is not known."""
         return None
 
     @property
@@ -157,7 +156,7 @@ class BoundSerde(Serde[Any]):
 
     @property
     def shown_schema(self) -> str | None:
-        return self.subject.format.shown_schema
+        return self.subject.format.shown_schema(self.subject)
 
     def plain(self, data: bytes) -> Any:
         if self._read_plain is None:

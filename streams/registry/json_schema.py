@@ -48,9 +48,8 @@ class JsonSchemaFormat(SchemaFormat):
     def to_json(self, value: Any, subject: Subject) -> Any:
         return self._serde.to_json(value)
 
-    @property
-    def shown_schema(self) -> str | None:
-        """The schema of what the model writes; without a model, that of the registry."""
+    def shown_schema(self, subject: Subject) -> str | None:
+        """Returns the schema of what the model writes; without a model, that of the registry."""
         if self.model is not None:
             found: str | None = self._serde.shown_schema
             return found

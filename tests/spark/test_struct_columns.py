@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,41 @@ def test_what_was_read_is_written_with_the_same_bytes(tours: list[Tour]) -> None
         assert again(serde, data) == data
 
 
+@dataclass
+class Flight:
+    number: int
+    gate: str | None
+    legs: list[Stop]
+    seats: dict[str, int]
+    delays: list[float]
+    is_late: bool
+    day: date
+
+
+FLIGHTS = st.builds(
+    Flight, number=st.integers(-(2**63), 2**63 - 1), gate=st.none() | st.text(max_size=3),
+    legs=st.lists(STOPS, max_size=2), seats=st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=2),
+    delays=st.lists(st.floats(), max_size=2), is_late=st.booleans(), day=st.dates(),
+)  # fmt: skip
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(FLIGHTS, max_size=3))
+def test_what_was_read_of_avro_is_written_with_the_same_bytes(flights: list[Flight]) -> None:
+    model = Avro(Flight, registry=REGISTRY).bind("flights", is_key=False)
+    data = [None, *map(model.serialize, flights)]
+    for serde in (model, Avro(schema=model.schema.text, registry=REGISTRY).bind("flights", is_key=False)):
+        assert again(serde, data) == data
+
+
+def test_avro_models_are_structs_of_the_types_of_json() -> None:
+    stop = "struct<`town`: string, `minutes`: double, `at`: string>"
+    assert column(Avro(Flight, registry=REGISTRY).bind("t", is_key=False)).spark_type == (
+        f"struct<`number`: bigint, `gate`: string, `legs`: array<{stop}>, `seats`: map<string, bigint>,"
+        " `delays`: array<double>, `is_late`: boolean, `day`: string>"
+    )
+
+
 def test_models_are_structs_of_the_types_of_json() -> None:
     found = column(pydantic_serde(Trip))
     stop = "struct<`town`: string, `minutes`: double, `at`: string>"
@@ -124,6 +159,11 @@ class Either:
 
 
 @dataclass
+class Parcel:
+    data: bytes
+
+
+@dataclass
 class Anything:
     free: Any
 
@@ -143,7 +183,10 @@ class Cases:
         (pydantic_serde(Anything), "'value.free' has no single type"),
         (pydantic_serde(Cases), "fields whose names differ in case only"),
         (list_serde("long"), "has no JSON Schema"),
-        (Avro(Stop, registry=REGISTRY).bind("t", is_key=False), "has no JSON Schema"),
+        (Avro(registry=REGISTRY).bind("t", is_key=False), "has no JSON Schema"),
+        (Avro(Node, registry=REGISTRY).bind("t", is_key=False), "'value.left' has parts of its own type"),
+        (Avro(Either, registry=REGISTRY).bind("t", is_key=False), "'value.one' has several types"),
+        (Avro(Parcel, registry=REGISTRY).bind("t", is_key=False), "'value.data' has no single type"),
         (WindowedSerdes.session_windowed_serde_from(json_serde()), "its serde 'json' has no JSON Schema"),
         (pydantic_serde(Trip, exclude_none=True), "'value.note' has a value in some records only"),
         (of_schema({"$ref": "#/$defs/other"}), "has a type that the schema does not define itself"),
