@@ -42,19 +42,15 @@ WORKERS = 3
 FILL_S = 3600.0
 UNDERWAY_S = 0.2
 """Output that comes so soon after a worker is killed may be its own."""
-CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
+CLASSIC, STREAMS = "classic", "streams"
 SESSION_MS = "10000"
 GROUPS = {
-    "group.consumer.min.session.timeout.ms": "5000",
-    "group.consumer.session.timeout.ms": SESSION_MS,
-    "group.consumer.heartbeat.interval.ms": "5000",
     "group.streams.min.session.timeout.ms": "5000",
     "group.streams.session.timeout.ms": SESSION_MS,
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.heartbeat.interval.ms": "3000",
 }
-"""Settings of the broker instead of the members', for groups whose protocol has these there; the heartbeats of the
-consumer protocol are as often as by default."""
+"""Settings of the broker instead of the members', for groups of the streams protocol."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--standbys", type=int, nargs="*", default=[0, 1])
-    parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, CONSUMER, STREAMS], default=[CLASSIC, STREAMS])
+    parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, STREAMS], default=[CLASSIC, STREAMS])
     parser.add_argument("--guarantee", default="exactly_once_v2")
     parser.add_argument("--settle", type=float, default=10.0, help="seconds after each step")
     parser.add_argument("--watch", action="store_true", help="workers watch each other over HTTP")

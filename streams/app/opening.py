@@ -6,12 +6,12 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock
-from processor_api.errors import ConfigError, DiskFullError, ProductionError
+from processor_api.errors import DiskFullError, ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.texts import plain_str
 from processor_api.topology.topology import Topology
@@ -24,7 +24,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.own_names import thread_id
-from streams.kafka.ports import Admin, KafkaClients
+from streams.kafka.ports import KafkaClients
 from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
@@ -222,7 +222,6 @@ def open_application(
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
         cluster = _open_cluster(config, parts.clients, platform, client_id)
         closing.callback(cluster.admin.close)
-        parts = replace(parts, config=with_group_protocol(config, cluster.admin))
         process, watch = _process(parts, cluster, directory, listeners)
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
@@ -253,36 +252,6 @@ def _open_directory(topology: Topology, config: StreamsConfig, platform: Platfor
         group_write=config.allow_os_group_write_access,
         locks=platform.file_locks,
     )
-
-
-def with_group_protocol(config: StreamsConfig, admin: Admin) -> StreamsConfig:
-    """Returns the configuration with the protocol of its group, decided once: ``group.protocol=auto`` is ``consumer``
-    where the brokers have that protocol (KIP-848) and the group has no classic members, else ``classic``.
-
-    :raises RetryableError: if no broker answers.
-    :raises ConfigError: if ``group.protocol=consumer`` cannot be had from the brokers.
-    """
-    given = config.group_protocol
-    if given not in ("auto", "consumer"):
-        return config
-    offered = admin.group_protocols()
-    if given == "consumer":
-        if "consumer" not in offered:
-            raise ConfigError(
-                "group.protocol=consumer needs brokers of Kafka 4.0 or later with the feature group.version at 1"
-                " (`kafka-features.sh upgrade --feature group.version=1`), which these do not have, or cannot be asked"
-                " for over this login; set group.protocol to classic, or to auto"
-            )
-        return config
-    chosen, reason = "consumer", "the brokers have it"
-    if "consumer" not in offered:
-        chosen, reason = "classic", "the brokers do not have the consumer protocol, or cannot be asked for it"
-    else:
-        group = admin.describe_group(config.application_id)
-        if group.protocol != "consumer" and group.members:
-            chosen, reason = "classic", f"the group has members of the {group.protocol} protocol"
-    log.info("group.protocol=auto is decided until the next start", extra={"protocol": chosen, "reason": reason})
-    return config.model_copy(update={"group_protocol": chosen})
 
 
 def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platform, client_id: str) -> ClusterAccess:

@@ -68,12 +68,7 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     if "heartbeat.interval.ms" not in found:  # three heartbeats in a session, at least
         session_ms = found.get("session.timeout.ms", _SESSION_TIMEOUT_MS)
         found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, session_ms // 3))
-    if config.group_protocol == "consumer":
-        found["group.protocol"] = "consumer"
-        for name in ("session.timeout.ms", "heartbeat.interval.ms"):  # the client refuses them: the group has its own
-            found.pop(name, None)
-    else:
-        found["partition.assignment.strategy"] = "cooperative-sticky"
+    found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
         found["group.instance.id"] = group_instance_id
     return found

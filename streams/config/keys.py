@@ -206,8 +206,7 @@ KEYS: tuple[Key, ...] = (
         "group_protocol",
         "classic",
         WORKS,
-        "`classic`; `consumer` (KIP-848; Kafka 4.0 or later); `auto`, one of these by the brokers and the group;"
-        " or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)"
+        "`classic`, or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)"
         " ([protocols](streams-groups.md))",
     ),
     Key(

@@ -64,7 +64,8 @@ _GUARANTEE = values.one_of(
     "exactly_once_v2",
     hints=dict.fromkeys(("exactly_once", "exactly_once_beta"), "Kafka Streams removed it, use exactly_once_v2"),
 )
-_PROTOCOL = values.one_of("classic", "consumer", "streams", "auto")
+_DROPPED = "it was dropped; set classic or streams, stop all workers, and start them again. Offsets and state remain"
+_PROTOCOL = values.one_of("classic", "streams", hints={"consumer": _DROPPED, "auto": _DROPPED})
 
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
@@ -123,7 +124,7 @@ class StreamsConfig(BaseModel):
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
     http_peer_timeout_ms: Annotated[int | None, PlainValidator(values.optional(values.duration_ms(500)))] = None
     """``None``: workers do not watch each other."""
-    group_protocol: Annotated[Literal["classic", "consumer", "streams", "auto"], PlainValidator(_PROTOCOL)] = "classic"
+    group_protocol: Annotated[Literal["classic", "streams"], PlainValidator(_PROTOCOL)] = "classic"
 
     schema_registry: RegistrySettings = Field(default_factory=dict)
     """Settings of the schema registry, without their prefix; none if there is none."""

@@ -65,22 +65,14 @@ CLIENTS = "clients"
 
 _EXACTLY_ONCE = "exactly_once_v2"
 _PROTOCOL = "group.protocol"
-_CONSUMER_AT_BROKER = {
-    "session.timeout.ms": "consumer.session.timeout.ms",
-    "heartbeat.interval.ms": "consumer.heartbeat.interval.ms",
-}
 _AT_BROKER = {
-    "consumer": _CONSUMER_AT_BROKER,
-    "auto": _CONSUMER_AT_BROKER,
-    "streams": {
-        "num.standby.replicas": "streams.num.standby.replicas",
-        "max.warmup.replicas": "streams.num.warmup.replicas",
-        "acceptable.recovery.lag": "streams.acceptable.recovery.lag",
-        "session.timeout.ms": "streams.session.timeout.ms",
-        "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
-    },
+    "num.standby.replicas": "streams.num.standby.replicas",
+    "max.warmup.replicas": "streams.num.warmup.replicas",
+    "acceptable.recovery.lag": "streams.acceptable.recovery.lag",
+    "session.timeout.ms": "streams.session.timeout.ms",
+    "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
 }
-"""The settings instead of which groups of each protocol have some at the brokers."""
+"""The settings instead of which groups of the streams protocol have some at the brokers."""
 _OLDER_NAMES = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
     "default.deserialization.exception.handler": "deserialization.exception.handler",
@@ -172,11 +164,9 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
 
 def _of_the_broker(protocol: str, given: Iterable[tuple[str, SettingPlace, Any]]) -> Iterator[str]:
     """Yields a remark for each setting that brokers have for groups of a protocol, and members do not."""
-    at_brokers = _AT_BROKER.get(protocol, {})
-    where = f"with group.protocol={protocol}" + (", where it is consumer" if protocol == "auto" else "")
-    for name, place, _ in given:
-        if (at_broker := at_brokers.get(place.name)) is not None:
-            yield f"{name} has no effect {where}: the group's setting {at_broker} applies"
+    for name, place, _ in given if protocol == "streams" else ():
+        if (at_broker := _AT_BROKER.get(place.name)) is not None:
+            yield f"{name} has no effect with group.protocol=streams: the group's setting {at_broker} applies"
 
 
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

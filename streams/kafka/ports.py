@@ -404,10 +404,10 @@ class GroupMember:
     standby: frozenset[TaskId] = frozenset()
     """The tasks of which such a group has it keep a standby copy, warm-ups among them."""
     has_left: bool = field(default=False, compare=False)
-    """Whether it is a static member of the consumer protocol that was closed: its instance id may join again."""
+    """Whether it is a static member that was closed: its instance id may join again. Classic ones are removed then."""
     protocol: str = field(default="classic", compare=False)
-    """The protocol that the member speaks: ``classic``, ``consumer`` or ``streams``. A group of the consumer protocol
-    may have members of both of the first."""
+    """The protocol that the member speaks: ``classic``, ``streams``, or ``consumer`` (KIP-848), which no member of ours
+    does; a group of the last may have classic members too."""
     process_id: str = field(default="", compare=False)
     """The id of its process, as a member of the streams protocol tells the group; empty in the others."""
 
@@ -499,14 +499,6 @@ class Admin(Protocol):
         """Returns the names of the consumer groups that may be seen, in order."""
         ...
 
-    def group_protocols(self) -> frozenset[str]:
-        """Returns the protocols of groups that the brokers take part in, of ``classic``, ``consumer`` and ``streams``;
-        the first alone where they cannot be asked.
-
-        :raises RetryableError: if no broker answers.
-        """
-        ...
-
     def group_members(self, group: str) -> list[GroupMember]: ...
 
     def describe_group(self, group: str) -> GroupInfo:
@@ -550,8 +542,8 @@ class Admin(Protocol):
         ...
 
     def release_instance(self, group: str, member: GroupMember) -> None:
-        """Ends a static member of the consumer protocol (KIP-848) on its behalf, so that its instance id may join again
-        at once; the group keeps its partitions for that. One that has gone is passed over.
+        """Ends a static member of the streams protocol (KIP-1071) on its behalf, so that its instance id may join again
+        at once; the group keeps its tasks for that. One that has gone is passed over.
 
         :raises StreamsError: if it cannot be done; then the instance id is free when the member's session has ended.
         """

@@ -63,7 +63,6 @@ ADMIN_READS = frozenset(
         "divergences",
         "group_members",
         "group_offsets",
-        "group_protocols",
         "groups",
         "log_ends",
         "offsets_for_time",

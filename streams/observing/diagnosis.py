@@ -99,8 +99,8 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
     elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
         yield NoOutputReason(
             cause="other-topology",
-            text="workers of the application run another topology, or have group.protocol=classic while this worker"
-            " has consumer; this worker waits until they have left, and its log lists them",
+            text="workers of the application run another topology; this worker waits until they have left, and its log"
+            " lists them",
             remedy="Stop them; if they are another application, give this one its own application.id.",
         )
     elif (said := next((one.group_status for one in status.threads if one.group_status), None)) and not status.tasks:

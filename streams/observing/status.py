@@ -219,8 +219,7 @@ class ThreadStatus:
     commit_latency_ms: float | None
     """The mean time of a commit, in the windows of the metrics; ``None`` if there was none."""
     waits_for_topology: bool = False
-    """Whether it waits until workers have left the group beside which it cannot be: those of another topology, and
-    classic ones if it joins by the consumer protocol."""
+    """Whether it waits until workers of another topology have left the group."""
     group_status: str | None = None
     """The reason for which the group gives it no tasks, with what to do; ``None`` if it says nothing of the kind."""
     outages: int = 0

@@ -88,7 +88,6 @@ class Told:
     [
         ("at_least_once", "classic"),
         ("exactly_once_v2", "classic"),
-        ("exactly_once_v2", "consumer"),
         ("exactly_once_v2", "streams"),
     ],
 )

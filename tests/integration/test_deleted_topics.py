@@ -15,7 +15,7 @@ COMMIT_MS = 4000
 
 @pytest.mark.parametrize(
     "protocol",
-    ["classic", pytest.param("consumer", marks=pytest.mark.slow), pytest.param("streams", marks=pytest.mark.slow)],
+    ["classic", pytest.param("streams", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once_v2", marks=pytest.mark.slow)])
 def test_what_else_a_pattern_matches_is_processed_and_committed(

@@ -24,18 +24,6 @@ class TestControlTopicsOnKafka(MembershipContract):
         self.kit.close()
 
 
-class TestConsumerProtocolOnKafka(MembershipContract):
-    @pytest.fixture(autouse=True)
-    def _kit(self, kafka: str) -> Iterator[None]:
-        from streams.kafka.confluent import ConfluentClients
-
-        clock = SystemClock()
-        name = f"membership-{uuid.uuid4().hex[:8]}"
-        self.kit = ClientsKit(ConfluentClients(kafka), clock, lambda seconds: None, name, 60, "consumer")
-        yield
-        self.kit.close()
-
-
 class TestStreamsGroupOnKafka(MembershipContract):
     @pytest.fixture(autouse=True)
     def _kit(self, kafka: str) -> Iterator[None]:

@@ -17,10 +17,9 @@ PARTITIONS = (8, 4)
 COMMON = {"consumer.session.timeout.ms": 6000, "consumer.heartbeat.interval.ms": 500, "commit.interval.ms": 100}
 LONG_SESSIONS: Mapping[str, Mapping[str, int]] = {
     "classic": {"consumer.session.timeout.ms": 45_000},
-    "consumer": {},
     "streams": {},
 }
-"""Settings of workers whose sessions are as long as by default: in the newer protocols the brokers have them."""
+"""Settings of workers whose sessions are as long as by default: in the streams protocol the brokers have them."""
 TAKEN_OVER = "a process is taken over: its transactions are ended and its members leave the group"
 ROUNDS = 6
 LINES = 400
@@ -103,7 +102,7 @@ def test_a_killed_worker_is_replaced(topics: Topics, workers: Workers, guarantee
         check_totals(reader, application, guarantee)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "streams", pytest.param("consumer", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_a_supervised_worker_that_is_killed_is_taken_over(topics: Topics, workers: Workers, protocol: str) -> None:
     """Others get its tasks long before its session and its transaction have timed out, and it comes back."""
     application = WordCount(topics, workers, "exactly_once_v2")

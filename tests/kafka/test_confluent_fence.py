@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from processor_api.clock import ManualClock
-from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import AuthorizationError, RetryableError, TaskMigratedError
 from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.ports import ClientUnusable, InstanceFenced
@@ -85,65 +85,22 @@ def test_a_fatal_error_that_is_not_known_is_for_a_new_client(consumer: Confluent
     assert isinstance(caught.value, RetryableError)
 
 
-# ---------------------------------------------------------------------- the consumer protocol
-
-
 class Report:
     """The last message of a client that ended: it has the text of the broker's error, and no name."""
 
     def __init__(self, name: str) -> None:
         text = KafkaError(getattr(KafkaError, name)).str()
-        self._text = f"Fatal error: {text}: ConsumerGroupHeartbeat fatal error: {text}"
+        self._text = f"Fatal error: {text}: JoinGroup fatal error: {text}"
 
     def error(self) -> KafkaError:
         return KafkaError(KafkaError._FATAL, self._text)
 
 
-@pytest.fixture
-def newer(outage: ClusterOutage) -> Iterator[ConfluentConsumer]:
-    with closing(ConfluentConsumer({**SETTINGS, "group.protocol": "consumer"}, outage)) as consumer:
-        yield consumer
+def test_a_missing_right_that_ends_a_member_is_named(consumer: ConfluentConsumer) -> None:
+    for message in (Report("GROUP_AUTHORIZATION_FAILED"), None):
+        with pytest.raises(AuthorizationError, match="allow READ on the group"):
+            consumer._place.check(consumer._client, message)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "says"),
-    [
-        ("UNRELEASED_INSTANCE_ID", TaskMigratedError, "still has the group.instance.id of this thread"),
-        ("GROUP_ID_NOT_FOUND", TaskMigratedError, "it joins when they have left"),
-        ("GROUP_AUTHORIZATION_FAILED", AuthorizationError, "allow READ on the group"),
-        ("UNSUPPORTED_VERSION", StreamsError, "set group.protocol to classic"),
-        ("GROUP_MAX_SIZE_REACHED", ClientUnusable, "a new one replaces it"),
-    ],
-)
-def test_each_reason_that_ends_a_member_is_an_error_of_its_own(
-    newer: ConfluentConsumer, name: str, kind: type[StreamsError], says: str
-) -> None:
-    for message in (Report(name), None):
-        with pytest.raises(kind) as caught:
-            newer._place.check(newer._client, message)
-        assert type(caught.value) is kind
-        assert says in str(caught.value)
-
-
-def test_an_instance_id_that_another_has_now_ends_a_member_that_had_a_place(newer: ConfluentConsumer) -> None:
-    newer._place._member = str(newer.member_id()).encode()
-    with pytest.raises(InstanceFenced):
-        newer._place.check(newer._client, Report("FENCED_INSTANCE_ID"))
-
-
-def test_an_instance_id_that_the_group_has_for_the_member_itself_is_no_end(newer: ConfluentConsumer) -> None:
-    """A coordinator that froze had sent the next epochs in answers that were lost: all workers of an application
-    ended, though no other process was there. Who has the instance id is seen before the thread joins again."""
-    newer._place._member = str(newer.member_id()).encode()
-    with pytest.raises(TaskMigratedError, match="the group still has the") as caught:
-        newer._place.check(newer._client, Report("UNRELEASED_INSTANCE_ID"))
-    assert not isinstance(caught.value, InstanceFenced)
-
-
-def test_a_member_has_one_id_from_the_start_to_its_end(newer: ConfluentConsumer, consumer: ConfluentConsumer) -> None:
-    """In the classic protocol it gets one when it joins."""
-    found = newer.member_id()
-    assert found
-    newer.close()
-    assert newer.member_id() == found
+def test_a_member_has_no_id_before_it_joins(consumer: ConfluentConsumer) -> None:
     assert consumer.member_id() is None

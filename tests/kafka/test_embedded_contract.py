@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from client_contracts.client_groups import ConsumerProtocolContract
 from client_contracts.clients import Cluster, KafkaClientsContract
 from processor_api.clock import ManualClock, SystemClock
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
@@ -26,22 +24,3 @@ class TestEmbeddedClients(KafkaClientsContract):
         )
         yield
         self.cluster.close()
-
-
-class TestConsumerProtocol(ConsumerProtocolContract):
-    @pytest.fixture(autouse=True)
-    def _cluster(self) -> Iterator[None]:
-        clock = ManualClock(SystemClock().time_ms())
-        self.broker = EmbeddedBroker(clock)
-        self.cluster = Cluster(
-            EmbeddedClients(self.broker),
-            let_time_pass=lambda seconds: clock.advance(int(seconds * 1000)),
-            patience_s=5,
-            protocol="consumer",
-        )
-        yield
-        self.cluster.close()
-
-    def shorten_sessions(self, group: str) -> dict[str, Any]:
-        self.broker.groups.consumer_session_s = 6.0
-        return {}

@@ -22,18 +22,6 @@ class TestControlTopics(MembershipContract):
         self.kit.close()
 
 
-class TestConsumerProtocol(MembershipContract):
-    @pytest.fixture(autouse=True)
-    def _kit(self) -> Iterator[None]:
-        clock = ManualClock(SystemClock().time_ms())
-        clients = EmbeddedClients(EmbeddedBroker(clock, blocking=False))
-        self.kit = ClientsKit(
-            clients, clock, lambda seconds: clock.advance(int(seconds * 1000)), "group", 30, "consumer"
-        )
-        yield
-        self.kit.close()
-
-
 class TestStreamsGroup(MembershipContract):
     @pytest.fixture(autouse=True)
     def _kit(self) -> Iterator[None]:

@@ -67,10 +67,9 @@ class Opened:
         return sorted(one.instance_id or "" for one in self.admin.group_members("app"))
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_its_transactions_end_and_its_members_leave(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_its_transactions_end_and_its_members_leave(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "streams.membership")
-    opened = Opened(**({"group.protocol": "consumer"} if protocol == "consumer" else {}))
+    opened = Opened()
     take_over(opened.admin, SUSPECT, "worker 0 died: SIGKILL", ManualClock())
     assert opened.admin.open_transactions() == opened.names[2:]
     assert opened.members == opened.names[2:]

@@ -126,7 +126,7 @@ def test_a_group_is_described(operations: int, may_read: bool | None) -> None:
     answer = described(authorized_operations=operations)
     with FakeBroker({FIND_COORDINATOR: here, DESCRIBE_GROUPS: answer}) as broker:
         found = describe_group(settings(broker), "g", clock=ManualClock())
-        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read, "classic", False, False)
+        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read, "classic", False)
         assert broker.asked(DESCRIBE_GROUPS)[0].groups == ("g",)
         assert broker.asked(DESCRIBE_GROUPS)[0].include_authorized_operations
 
@@ -145,8 +145,8 @@ def test_a_group_of_the_streams_protocol_is_described() -> None:
         assert found == GroupDescription("NotReady", "", 0, None, "streams")
 
 
-@pytest.mark.parametrize(("code", "knows"), [(0, True), (69, True), (35, False)])
-def test_a_group_of_the_consumer_protocol_is_described(code: int, knows: bool) -> None:
+@pytest.mark.parametrize("code", [0, 69, 35])
+def test_a_group_of_the_consumer_protocol_is_described(code: int) -> None:
     """A broker whose feature is off knows the request, and answers that it does not."""
     group = DescribedConsumerGroup(code, None, "g", "Stable", 3, 2, "uniform", (), 1 << 3)
     answers = {
@@ -160,7 +160,7 @@ def test_a_group_of_the_consumer_protocol_is_described(code: int, knows: bool) -
     if code == 0:
         assert found == GroupDescription("Stable", "uniform", 0, True, "consumer")
     else:
-        assert (found.kind, found.state, found.knows_consumers) == ("classic", "Dead", knows)
+        assert (found.kind, found.state) == ("classic", "Dead")
 
 
 def test_a_group_that_may_not_be_described_is_told() -> None:

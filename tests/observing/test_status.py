@@ -33,7 +33,7 @@ def test_the_status_of_a_worker_says_what_its_tasks_have_read_and_hold(tmp_path:
         assert app.status().state == "NOT_RUNNING"
 
 
-@pytest.mark.parametrize(("given", "taken"), [("auto", "consumer"), ("classic", "classic")])
+@pytest.mark.parametrize(("given", "taken"), [("streams", "streams"), ("classic", "classic")])
 def test_the_status_says_the_protocol_of_the_group_that_was_taken(given: str, taken: str, tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         app = cluster.start(counting(), group_protocol=given)

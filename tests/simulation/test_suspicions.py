@@ -15,7 +15,7 @@ EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
 TWO_WORKERS = Shape(2, 2, 0.1, replaces_threads=False, wraps=False, steps=2500)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer", "streams"])
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
 @pytest.mark.parametrize("call", ["commit_transaction", "send_offsets", "produce", "commit_transaction done"])
 def test_a_worker_that_lives_is_taken_over(protocol: str, call: str) -> None:
     """At the worst moments, and again when it has just come back."""

@@ -268,20 +268,9 @@ def test_groups_of_the_streams_protocol(found: GroupDescription, protocol: str, 
 @pytest.mark.parametrize(
     ("found", "protocol", "says"),
     [
-        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "consumer", "can be joined"),
         (GroupDescription("Stable", "uniform", 2, True, "consumer"), "classic", "can be joined"),
-        (GroupDescription("Stable", "uniform", 2, True, "consumer"), "auto", "can be joined"),
-        (GroupDescription("Stable", "uniform", 2, False, "consumer"), "auto", "allow READ on it"),
+        (GroupDescription("Stable", "uniform", 2, False, "consumer"), "classic", "allow READ on it"),
         (GroupDescription("Stable", "uniform", 2, True, "consumer"), "streams", "is a group of the consumer protocol"),
-        (GroupDescription("Stable", "", 2, True, "streams"), "auto", "is a group of the streams protocol"),
-        (GroupDescription("Stable", "cooperative-sticky", 2, True), "auto", "can be joined"),
-        (
-            GroupDescription("Stable", "cooperative-sticky", 2, True),
-            "consumer",
-            "has 2 members of the classic protocol",
-        ),
-        (GroupDescription("Empty", "", 0, True, knows_consumers=False), "consumer", "must be Kafka 4.0 or later"),
-        (GroupDescription("Empty", "", 0, True, knows_consumers=False), "auto", "can be joined"),
     ],
 )
 def test_groups_of_the_consumer_protocol(found: GroupDescription, protocol: str, says: str) -> None:
@@ -289,7 +278,7 @@ def test_groups_of_the_consumer_protocol(found: GroupDescription, protocol: str,
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "streams"])
-@pytest.mark.parametrize("protocol", ["classic", "consumer", "streams", "auto"])
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_an_empty_group_may_be_joined_by_each_protocol(kind: str, protocol: str) -> None:
     fits = ok("group", "'g' can be joined and described; 0 members")
     assert group_finding("g", GroupDescription("Empty", "", 0, True, kind), protocol) == fits

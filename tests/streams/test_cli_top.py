@@ -141,10 +141,10 @@ def test_a_view_has_everything_that_a_task_says() -> None:
 
 
 def test_workers_are_shown_with_the_protocol_of_their_group() -> None:
-    seen = Seen((worker(), replace(worker(client_id="other"), group_protocol="consumer")))
+    seen = Seen((worker(), replace(worker(client_id="other"), group_protocol="streams")))
     [workers] = [one for one in view_of("app", seen, None, Choice()).sections if one.title == "Workers"]
     shown = workers.headings.index("GROUP")
-    assert [row[shown] for row in workers.rows] == ["classic", "consumer"]
+    assert [row[shown] for row in workers.rows] == ["classic", "streams"]
 
 
 def test_snapshots_are_told_of_each_worker_and_what_a_task_copies_in_its_state() -> None:

@@ -196,7 +196,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
             "processing.guarantee cannot be exactly_once: Kafka Streams removed",
         ),
         ({"processing.guarantee": "maybe"}, "processing.guarantee must be one of at_least_once, exactly_once_v2; got"),
-        ({"group.protocol": "share"}, "group.protocol must be one of classic, consumer, streams, auto; got 'share'"),
+        ({"group.protocol": "share"}, "group.protocol must be one of classic, streams; got 'share'"),
         ({"topology.optimization": "fast"}, "topology.optimization must be none, all, or some of reuse.ktable.source"),
         ({"dsl.store.format": "PLAIN"}, "dsl.store.format must be one of DEFAULT, HEADERS; got 'PLAIN'"),
         ({"enable.metrics.push": "yes"}, "enable.metrics.push must be true or false, got 'yes'"),
@@ -266,15 +266,10 @@ def test_a_setting_that_the_brokers_have_for_streams_groups_is_named(caplog: pyt
     ]
 
 
-@pytest.mark.parametrize(("protocol", "where"), [("consumer", ""), ("auto", ", where it is consumer")])
-def test_a_session_that_the_brokers_have_for_consumer_groups_is_named(
-    caplog: pytest.LogCaptureFixture, protocol: str, where: str
-) -> None:
-    assert config(**{"group.protocol": protocol, "session.timeout.ms": 9000}).group_protocol == protocol
-    assert [record.getMessage() for record in caplog.records] == [
-        f"session.timeout.ms has no effect with group.protocol={protocol}{where}: the group's setting"
-        " consumer.session.timeout.ms applies"
-    ]
+@pytest.mark.parametrize("protocol", ["consumer", "Auto"])
+def test_a_protocol_that_was_dropped_is_refused_with_what_to_do(protocol: str) -> None:
+    with pytest.raises(ConfigError, match=f"group.protocol cannot be {protocol.lower()}: it was dropped"):
+        config(**{"group.protocol": protocol})
 
 
 @pytest.mark.parametrize("name", ["deserialization.exception.handler", "production.exception.handler"])

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from client_contracts.client_kit import OF_PROTOCOL
+from client_contracts.client_kit import OF_MEMBER
 from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
@@ -36,9 +36,7 @@ class ClientsKit:
         let_time_pass: Callable[[float], None],
         name: str,
         patience_s: float,
-        protocol: str = "classic",
     ) -> None:
-        self._of_protocol = OF_PROTOCOL[protocol]
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []
         self._clients, self._clock, self._let_time_pass = clients, clock, let_time_pass
         self._name, self._patience_s = f"{name}-{next(_NUMBERS)}", patience_s
@@ -60,7 +58,7 @@ class ClientsKit:
             "group.instance.id": instance,
             "enable.auto.commit": False,
             "topic.metadata.refresh.interval.ms": 500,
-            **self._of_protocol,
+            **OF_MEMBER,
         }
         consumer = self._clients.consumer(config)
         membership = ControlTopicMembership(

@@ -45,11 +45,11 @@ def _many(number: int, one: str, more: str | None = None) -> str:
 
 SETUPS = (
     Setup("classic", "classic", exactly_once=True, snapshots=True),
-    Setup("consumer", "consumer", exactly_once=True, threads=2, standbys=1),
+    Setup("classic-standbys", "classic", exactly_once=True, threads=2, standbys=1),
     Setup("streams", "streams", exactly_once=True, threads=2, workers=2, processes=2),
     Setup("changelogs", "classic", exactly_once=True, workers=1),
     Setup("classic-at-least-once", "classic", exactly_once=False, threads=2, workers=2, processes=2, standbys=1),
-    Setup("consumer-at-least-once", "consumer", exactly_once=False, workers=2, processes=2, snapshots=True),
+    Setup("streams-processes-at-least-once", "streams", exactly_once=False, workers=2, processes=2, snapshots=True),
     Setup("streams-at-least-once", "streams", exactly_once=False, threads=2, standbys=1, snapshots=True),
 )
 """Each pair of a protocol, a guarantee, ``--workers``, standby copies and snapshots is in one of them. In `changelogs`

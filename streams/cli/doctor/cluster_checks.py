@@ -231,23 +231,11 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
             "the brokers do not support the streams protocol: they must be Kafka 4.2 or later, with the feature"
             " streams.version at 1; or set group.protocol to classic",
         )
-    if not found.knows_consumers and protocol == "consumer":
-        return fail(
-            "group",
-            "the brokers do not support the consumer protocol: they must be Kafka 4.0 or later, with the feature"
-            " group.version at 1; or set group.protocol to classic, or to auto",
-        )
     if found.members and "streams" in (found.kind, protocol) and found.kind != protocol:
         return fail(
             "group",
             f"{group!r} is a group of the {found.kind} protocol with {found.members} members, and group.protocol is"
             f" {protocol}: stop its workers",
-        )
-    if found.members and (found.kind, protocol) == ("classic", "consumer"):
-        return warn(
-            "group",
-            f"{group!r} has {found.members} members of the classic protocol: workers with group.protocol=consumer wait"
-            " until these have left",
         )
     if found.state == "NotReady":
         return warn(

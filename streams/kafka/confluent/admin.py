@@ -379,14 +379,6 @@ class ConfluentAdmin:
             raise KafkaException(found.errors[0])
         return sorted(group.group_id for group in found.valid)
 
-    def group_protocols(self) -> frozenset[str]:
-        """Asks by our own connection alone: librdkafka has no request for the features of brokers."""
-        return self._ask(
-            "read the group protocols of the brokers",
-            lambda queries, limit_s: queries.group_protocols(limit_s),
-            lambda: frozenset(("classic",)),
-        )
-
     def group_members(self, group: str) -> list[ports.GroupMember]:
         return list(self.describe_group(group).members)
 

@@ -21,7 +21,6 @@ from streams.kafka.confluent.consuming.group_offsets import GivenUpClient, Group
 from streams.kafka.confluent.consuming.group_place import GroupPlace, member_of
 from streams.kafka.confluent.consuming.header_names import decode_headers
 from streams.kafka.confluent.consuming.read_ahead import ReadAhead
-from streams.kafka.confluent.consuming.stalled import StalledMember
 from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
@@ -57,8 +56,7 @@ class ConfluentConsumer:
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = ClientOutage.of(config, outage)
         self._assigned = AssignedPartitions()
-        stalled = StalledMember.of(config) if config.get("group.protocol") == "consumer" else None
-        self._place = GroupPlace(self._outage, self._assigned, stalled)
+        self._place = GroupPlace(self._outage, self._assigned)
         self._offsets = GroupOffsets(config, self._outage)
         self._places = PartitionOffsets(config, self.resources)
         self.statistics = LatestStatistics()
@@ -115,7 +113,6 @@ class ConfluentConsumer:
         # Records are not a response of a broker: they may have been fetched before it was lost.
         if self._outage.cluster.suspected or (self._outage.suspected and not messages):
             self._check_brokers()
-        self._place.look(self._client)
         return messages
 
     def _check_brokers(self) -> None:

@@ -157,24 +157,6 @@ def session_ended() -> TaskMigratedError:
     )
 
 
-def instance_held() -> TaskMigratedError:
-    """Returns the error of a consumer of the consumer protocol (KIP-848) that could not join, since the group still has
-    its instance id for a member that has not said that it ends. That may be the consumer itself."""
-    return TaskMigratedError(
-        "a member of the group still has the group.instance.id of this thread: if that member was this thread, the id"
-        " is taken over, or is free when the session has ended"
-    )
-
-
-def classic_members() -> TaskMigratedError:
-    """Returns the error of a consumer of the consumer protocol that could not join beside members of the classic
-    one."""
-    return TaskMigratedError(
-        "the group has members with group.protocol=classic, and this member cannot join them: it joins when they have"
-        " left"
-    )
-
-
 def fatal_error(name: str | None, text: str) -> StreamsError:
     """Returns the error of a consumer that cannot continue, for another reason than its replacement.
 
@@ -183,11 +165,6 @@ def fatal_error(name: str | None, text: str) -> StreamsError:
     what = f"the consumer cannot continue as a member of its group: {text}"
     if name in RIGHTS:
         return AuthorizationError(f"{what}; allow {RIGHTS[name]}")
-    if name == "UNSUPPORTED_VERSION":
-        return StreamsError(
-            f"{what}. With group.protocol=consumer the brokers must be Kafka 4.0 or later, with the feature"
-            " group.version at 1; or set group.protocol to classic"
-        )
     return ClientUnusable(f"{what}; a new one replaces it")
 
 

@@ -110,9 +110,6 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
     members = admin.group_members(topology.application_id)
     by_group = any(member.tasks is not None for member in members)  # brokers that assign tasks do not have slots
     is_at_rest = by_group or any(member.partitions for member in members)
-    if any(member.protocol == "consumer" for member in members):  # they have partitions also while others move
-        group = admin.describe_group(topology.application_id)
-        members, is_at_rest = list(group.members), group.state == "stable"
     plan = SlotPlan() if by_group else read_plan(admin, topics)
     is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # no one has opened a task by such a plan
     held: dict[str, frozenset[TaskId]] = {}

@@ -71,8 +71,6 @@ D = TypeVar(
 )
 
 ONGOING = "Ongoing"
-GROUP_FEATURES = {"consumer": "group.version", "streams": "streams.version"}
-"""The feature of the brokers that each protocol of groups but the classic one needs."""
 FENCED_TIMEOUT_MS = 10_000
 """The timeout of the next transaction of a fenced id; its next producer gives its own."""
 _PAUSE_S = 0.1
@@ -388,14 +386,6 @@ class ClusterQueries:
             raise ports.GroupHasMembers(f"group {group!r} has members: stop its workers first")
         if answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND):
             raise _refusal(f"group {group!r} cannot be deleted", answer.error_code, f"DELETE on group {group!r}")
-
-    def group_protocols(self, timeout_s: float) -> frozenset[str]:
-        """Returns the protocols of groups that the cluster takes part in: ``classic``, and those whose feature is on.
-
-        :raises RetryableError: if no broker answers within the time.
-        """
-        in_use = self._connections.any(Deadline(timeout_s, self._clock), lambda broker, _: broker.in_use)
-        return frozenset(("classic", *(name for name, feature in GROUP_FEATURES.items() if in_use.get(feature, 0) > 0)))
 
     def describe_group(self, group: str, timeout_s: float) -> ports.GroupInfo:
         """Returns a group of any of the protocols; one that does not exist is ``dead``. Each protocol has a request of

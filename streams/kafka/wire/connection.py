@@ -117,8 +117,6 @@ class Connection:
         """The lowest and the highest version that the broker has of each request, by key."""
         self.features: Mapping[str, int] = {}
         """The highest level that the broker has of each feature, whether it is in use or not (KIP-584)."""
-        self.in_use: Mapping[str, int] = {}
-        """The level of each feature that the cluster uses now; one that is off is left out."""
         self._line = line
         self._client_id = client_id
         self._ids = itertools.count()
@@ -164,7 +162,6 @@ class Connection:
             raise StreamsError(f"{self.address} does not report its versions: {reason}")
         self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         self.features = {one.name: one.max_version for one in answer.supported_features}
-        self.in_use = {one.name: one.max_version_level for one in answer.finalized_features}
 
     def log_in(self, login: Login, deadline: Deadline) -> None:
         """Logs in by the mechanism of the settings.

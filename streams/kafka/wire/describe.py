@@ -62,8 +62,6 @@ class GroupDescription:
     """The protocol of the group: ``classic``, ``consumer`` or ``streams``."""
     knows_streams: bool = True
     """Whether the coordinator takes part in the streams protocol (KIP-1071)."""
-    knows_consumers: bool = True
-    """Whether it takes part in the consumer protocol (KIP-848)."""
 
 
 def describe_cluster(
@@ -116,7 +114,7 @@ def describe_group(
             streams, knows_streams = described(coordinator, group, timeout_s), True
         except UnsupportedRequest:
             streams, knows_streams = None, False
-        consumers, knows_consumers = consumer_groups.described(coordinator, group, timeout_s)
+        consumers = consumer_groups.described(coordinator, group, timeout_s)
     if streams is not None:
         return GroupDescription(streams.group_state, "", len(streams.members), None, "streams")
     if consumers is not None:
@@ -130,7 +128,6 @@ def describe_group(
         len(found.members),
         _may_read(found.authorized_operations),
         knows_streams=knows_streams,
-        knows_consumers=knows_consumers,
     )
 
 

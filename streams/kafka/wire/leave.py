@@ -16,7 +16,6 @@ from streams.kafka import streams_group
 from streams.kafka.ports import GroupMember, InstanceFenced
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.consumer_groups import end_member
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
 from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats
@@ -46,8 +45,7 @@ def leave_group(
 ) -> None:
     """Removes a static member, so that the others get its partitions at once. Call it after the consumer's close.
 
-    A member that is not, or no longer, in the group is fine, so the call may be repeated. It works for groups of the
-    classic and of the consumer protocol.
+    A member that is not, or no longer, in the group is fine, so the call may be repeated.
 
     :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
     :param instance_id: the ``group.instance.id`` of the consumer.
@@ -111,8 +109,7 @@ def release_instance(
     timeout_s: float = LEAVE_S,
     clock: Clock | None = None,
 ) -> None:
-    """Ends a static member of the consumer or of the streams protocol whose instance id is to join again, at once, as
-    another member.
+    """Ends a static member of the streams protocol whose instance id is to join again, at once, as another member.
 
     The brokers keep an instance id for its member until that has said that it ends, or for its session: a process that
     was killed would wait for that when it comes back. In the classic protocol the newer member takes the place. The
@@ -141,13 +138,9 @@ def _end_member(
     *,
     returns: bool,
 ) -> None:
-    """Sends the last heartbeat of a member of the consumer or of the streams protocol on its behalf."""
-    if member.protocol == "consumer":
-        with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
-            code = end_member(coordinator, group, member, timeout_s, returns=returns)
-        if code not in _GONE:
-            raise StreamsError(error_codes.described(code))
-        return
+    """Sends the last heartbeat of a member of the streams protocol on its behalf."""
+    if member.protocol != "streams":
+        raise StreamsError(f"member {member.member_id!r} is of the {member.protocol} protocol: stop its process")
     epoch = streams_group.STATIC_LEAVE_EPOCH if returns else streams_group.LEAVE_EPOCH
     beat = streams_group.Heartbeat(
         member=streams_group.GroupMemberIdentity(member.member_id, epoch, member.instance_id)

@@ -76,10 +76,6 @@ _OTHER_TOPOLOGY = (
     "waiting: the application already runs another topology; this worker joins when its workers have left. If it is"
     " another application, give this one its own application.id"
 )
-_CLASSIC = (
-    "waiting: the application has members with group.protocol=classic, and a member of the consumer protocol cannot"
-    " join them; this worker joins when they have left"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,13 +114,11 @@ class ThreadIdentity:
 
 
 class GroupEntry:
-    """Keeps a thread out of its group until no member of that runs another topology, nor speaks a protocol with which
-    this one cannot be.
+    """Keeps a thread out of its group until no member of that runs another topology.
 
     :param instance_id: that of the thread, if the brokers keep it for a member until that has said that it ends: in
-        groups of the consumer and of the streams protocol.
+        groups of the streams protocol.
     :param former: the members that the thread was before in this process.
-    :param protocol: the ``group.protocol`` of the thread.
     """
 
     def __init__(
@@ -133,13 +127,11 @@ class GroupEntry:
         clock: Clock,
         instance_id: str | None = None,
         former: FormerMembers | None = None,
-        protocol: str = "consumer",
     ) -> None:
         self._admin = admin
         self._clock = clock
         self._instance_id = instance_id
         self._former = former or FormerMembers()
-        self._protocol = protocol
         self._repeated = RepeatedLines(log, clock)
         self.waits = False
         """Whether the thread waits; any thread may read it."""
@@ -152,7 +144,7 @@ class GroupEntry:
         logged = False
         while not stopping.is_set():
             try:
-                text, others = self._reason(group)
+                others = self._others(group)
             except RetryableError as error:
                 self._repeated.log("the group cannot be described yet", error=str(error))
                 others = []
@@ -161,23 +153,19 @@ class GroupEntry:
                 return
             if not logged:
                 logged = True
-                log.warning(text, extra={"members": ", ".join(others)})
+                log.warning(_OTHER_TOPOLOGY, extra={"members": ", ".join(others)})
             self._clock.wait(OTHER_TOPOLOGY_WAIT_S)
 
-    def _reason(self, group: GroupTopology) -> tuple[str, list[str]]:
-        """Returns why this thread has to wait, and the members that it waits for; none if it may join."""
+    def _others(self, group: GroupTopology) -> list[str]:
+        """Returns the members that this thread has to wait for; none if it may join."""
         if self._instance_id is None:
-            return _OTHER_TOPOLOGY, other_topologies(self._admin.group_members(group.application_id), group.hash)
+            return other_topologies(self._admin.group_members(group.application_id), group.hash)
         found = self._admin.describe_group(group.application_id)
         others = [one for one in found.members if one.instance_id != self._instance_id]
-        if names := other_topologies(others, group.hash):
-            return _OTHER_TOPOLOGY, names
-        if self._protocol == "streams" and found.protocol != "streams":
-            return "", []  # the brokers refuse its join as long as that is so, which is logged
-        if found.protocol == "classic" and others:
-            return _CLASSIC, sorted(one.client_id for one in others)
-        self._take_over(found)
-        return "", []
+        names = other_topologies(others, group.hash)
+        if not names and found.protocol == "streams":  # otherwise the brokers refuse its join, which is logged
+            self._take_over(found)
+        return names
 
     def _take_over(self, found: GroupInfo) -> None:
         """Ends the former member of this thread, if that has not left: its process was killed. In the classic protocol
@@ -193,10 +181,7 @@ class GroupEntry:
             if self._former.had_place and former.member_id not in self._former.ids:
                 raise instance_fenced()
             try:
-                if found.protocol == "classic":
-                    self._admin.remove_members(found.name, [former])
-                else:
-                    self._admin.release_instance(found.name, former)
+                self._admin.release_instance(found.name, former)
             except RetryableError:
                 raise
             except StreamsError as error:
@@ -532,10 +517,9 @@ def _group_member(process: ProcessResources, identity: ThreadIdentity) -> Stream
 
 def _group_entry(process: ProcessResources, identity: ThreadIdentity) -> GroupEntry:
     admin, clock, instance_id = process.cluster.admin, process.platform.clock, identity.instance_id
-    protocol = process.config.group_protocol
-    if protocol == "classic":
+    if process.config.group_protocol == "classic":
         return GroupEntry(admin, clock)
-    return GroupEntry(admin, clock, instance_id, process.cluster.former_members[instance_id], protocol)
+    return GroupEntry(admin, clock, instance_id, process.cluster.former_members[instance_id])
 
 
 def _purge(process: ProcessResources) -> RepartitionPurge:

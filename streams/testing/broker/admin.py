@@ -101,9 +101,6 @@ class EmbeddedAdmin:
             for log, (_, offset) in logs.items():
                 log.delete_before(log.end_offset if offset == -1 else offset)
 
-    def group_protocols(self) -> frozenset[str]:
-        return frozenset(self._broker.groups.protocols)
-
     def group_members(self, group: str) -> list[ports.GroupMember]:
         with self._broker.lock:
             self._broker.expire()
@@ -123,9 +120,7 @@ class EmbeddedAdmin:
                     for one in found.streams.members.values()
                 ]
             return [
-                ports.GroupMember(
-                    one.client_id, one.member_id, one.instance, one.owned, has_left=one.has_ended, protocol=one.protocol
-                )
+                ports.GroupMember(one.client_id, one.member_id, one.instance, one.owned)
                 for one in found.members.values()
             ]
 
@@ -144,10 +139,6 @@ class EmbeddedAdmin:
             if found.streams is not None:
                 return ports.GroupInfo(
                     group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams"
-                )
-            if found.protocol == "consumer":
-                return ports.GroupInfo(
-                    group, "stable" if found.at_rest else "reconciling", "uniform", members, "consumer"
                 )
             return ports.GroupInfo(
                 group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members
@@ -171,11 +162,7 @@ class EmbeddedAdmin:
             self._broker.changes.notify()
 
     def release_instance(self, group: str, member: ports.GroupMember) -> None:
-        with self._broker.lock:
-            found = self._broker.groups.group(group).members.get(member.member_id)
-            if found is not None:
-                found.refused_as = "ended"
-                self._broker.changes.notify()
+        """Does nothing: groups of the streams protocol have no static members here."""
 
     def open_transactions(self) -> list[str]:
         with self._broker.lock:

@@ -389,13 +389,6 @@ class EmbeddedConsumer:
             with self._lock:
                 self._membership.evict()
 
-    def fall_behind(self) -> bool:
-        """Loses the answers of the group to a static member of the consumer protocol; returns whether this is one."""
-        if self._membership is None:
-            return False
-        with self._lock:
-            return self._membership.fall_behind()
-
     def heartbeat(self) -> None:
         """Keeps the session, as the client's background thread does; a consumer without such calls keeps it by its
         other calls."""

@@ -22,7 +22,6 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import Literal, NamedTuple
 
-from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka import streams_group
 from streams.kafka.ports import OffsetAndMetadata
@@ -123,8 +122,6 @@ class Member:
         "last_seen_s",
         "member_id",
         "owned",
-        "protocol",
-        "refused_as",
         "revoking",
         "session_timeout_s",
         "target",
@@ -138,15 +135,10 @@ class Member:
         instance: str | None,
         topics: Collection[str],
         session_timeout_s: float,
-        protocol: Literal["classic", "consumer"] = "classic",
     ) -> None:
         self.member_id = member_id
         self.client_id = client_id
         self.instance = instance
-        self.protocol = protocol
-        self.refused_as: Literal["ended", "behind"] | None = None
-        """Why the group takes nothing of a static member of the consumer protocol: it has said that it ends, and its
-        instance id may join again; or answers with its next epochs were lost."""
         self.topics = frozenset(topics)
         self.session_timeout_s = session_timeout_s
         self.last_seen_s = 0.0
@@ -154,10 +146,6 @@ class Member:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.target: frozenset[TopicPartition] = frozenset()
         self.revoking = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self.refused_as == "ended"
 
 
 class Group:
@@ -214,29 +202,14 @@ class Group:
         return next((member for member in self.members.values() if member.instance == instance), None)
 
     @property
-    def protocol(self) -> str:
-        """The protocol of a group without streams members: that of its classic members, unless a member speaks another
-        one."""
-        return "consumer" if any(one.protocol == "consumer" for one in self.members.values()) else "classic"
-
-    @property
     def at_rest(self) -> bool:
         """Whether every member has what it should have."""
         return all(one.generation == self.generation and one.owned == one.target for one in self.members.values())
 
     def join(self, member: Member, now_s: float) -> None:
-        """Adds a member. One with the instance id of another takes its place at once, in the same generation.
-
-        :raises TaskMigratedError: if it speaks the consumer protocol, and the group keeps the instance id for another
-            member that does, or has classic members alone.
-        """
+        """Adds a member. One with the instance id of another takes its place at once, in the same generation."""
         member.last_seen_s = now_s
         replaced = self.static_member(member.instance)
-        if member.protocol == "consumer":
-            if replaced is not None and replaced.protocol == "consumer" and not replaced.has_ended:
-                raise TaskMigratedError(f"the group still has {member.instance!r} for a member: UNRELEASED_INSTANCE_ID")
-            if self.members and self.protocol == "classic":
-                raise TaskMigratedError(f"group {self.name!r} has classic members: GROUP_ID_NOT_FOUND")
         if replaced is not None:
             del self.members[replaced.member_id]
         self.members[member.member_id] = member
@@ -294,11 +267,8 @@ class Group:
         if self.streams is not None:
             return self.streams.refusal(identity.member, identity.generation, partitions)
         member = self.members.get(identity.member)
-        if member is not None and member.protocol == "consumer":
-            is_current = identity.generation == member.generation and member.refused_as is None
-            return None if is_current else "STALE_MEMBER_EPOCH"
         holder = self.static_member(identity.instance)
-        if holder is not None and holder.member_id != identity.member and holder.protocol == "classic":
+        if holder is not None and holder.member_id != identity.member:
             return "FENCED_INSTANCE_ID"
         if member is None:
             return "UNKNOWN_MEMBER_ID"
@@ -323,10 +293,6 @@ class GroupCoordinator:
 
     def __init__(self, partition_counts: Callable[[], Mapping[str, int]]) -> None:
         self._partition_counts = partition_counts
-        self.protocols = {"classic", "consumer", "streams"}
-        """The protocols of groups that the broker takes part in."""
-        self.consumer_session_s = 45.0
-        """The session of members of the consumer protocol (``group.consumer.session.timeout.ms``)."""
         self._groups: dict[str, Group] = {}
         self._member_numbers = count(1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal
 
 from processor_api.errors import StreamsError
 from streams.kafka.ports import InstanceFenced, RebalanceListener
@@ -21,15 +20,12 @@ class ConsumerMembership:
         self._group: Group = broker.groups.group(group)
         self._client_id = settings["client.id"] or "consumer"
         self._instance = settings["group.instance.id"]
-        self._protocol: Literal["classic", "consumer"] = "classic"
-        if settings.get("group.protocol") == "consumer":
-            self._protocol, session_s = "consumer", broker.groups.consumer_session_s
         self._session_s = session_s
         self._topics: frozenset[str] = frozenset()
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
         self.member_id: str | None = None
-        """The id that the member has or had last; in the consumer protocol it keeps one."""
+        """The id that the member has or had last."""
         self._fenced = False
         self._missing: frozenset[str] = frozenset()
 
@@ -119,23 +115,12 @@ class ConsumerMembership:
             if self._instance is None:
                 self._group.leave(member)
                 self._broker.changes.notify()
-            elif self._protocol == "consumer":
-                member.refused_as = "ended"
 
     def evict(self) -> None:
         """Ends the session at once; the caller holds the lock."""
         if self._member is not None:
             self._group.leave(self._member)
             self._broker.changes.notify()
-
-    def fall_behind(self) -> bool:
-        """Loses epochs that the group has given to this member; returns whether that means anything to it. The caller
-        holds the lock."""
-        member = self._member
-        if member is None or self._protocol == "classic" or self._instance is None:
-            return False
-        member.refused_as = "behind"
-        return True
 
     def heartbeat(self) -> None:
         """Extends the session, if it has not ended; the caller holds the lock."""
@@ -144,7 +129,7 @@ class ConsumerMembership:
             member.last_seen_s = self._broker.clock.monotonic()
 
     def _is_member(self, member: Member) -> bool:
-        return self._group.members.get(member.member_id) is member and member.refused_as is None
+        return self._group.members.get(member.member_id) is member
 
     def _is_replaced(self, member: Member) -> bool:
         """Whether another member has the instance id of a member that has left."""
@@ -178,9 +163,8 @@ class ConsumerMembership:
                 f"cannot join group {self._group.name!r}, which is one of the streams protocol:"
                 " INCONSISTENT_GROUP_PROTOCOL"
             )
-        if self.member_id is None or self._protocol == "classic":
-            self.member_id = self._broker.groups.new_member_id(self._client_id)
-        member = Member(self.member_id, self._client_id, self._instance, self._topics, self._session_s, self._protocol)
+        self.member_id = self._broker.groups.new_member_id(self._client_id)
+        member = Member(self.member_id, self._client_id, self._instance, self._topics, self._session_s)
         now_s = self._broker.clock.monotonic()
         self._group.join(member, now_s)
         self._member = member

@@ -327,9 +327,6 @@ class RemoteAdmin(_RemoteClient):
     def groups(self) -> list[str]:
         return self._call("groups")  # type: ignore[no-any-return]
 
-    def group_protocols(self) -> frozenset[str]:
-        return self._call("group_protocols")  # type: ignore[no-any-return]
-
     def group_members(self, group: str) -> list[ports.GroupMember]:
         return self._call("group_members", group)  # type: ignore[no-any-return]
 

@@ -178,8 +178,7 @@ def _for_transactional_ids(stage: SimulationStage, worker: Worker, do: Callable[
 
 def _evict(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for consumer in [one for one in stage.clients.consumers if one.process is worker.process]:
-        if not (action.worker % 2 and consumer.inner.fall_behind()):
-            consumer.inner.evict()
+        consumer.inner.evict()
     for member in [one for one in stage.clients.members if one.process is worker.process]:
         member.inner.evict()
 

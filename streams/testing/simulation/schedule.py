@@ -25,7 +25,7 @@ KINDS = {
     "fence": "makes another producer take the transactional ids of the worker",
     "suspect": "has another process take over the worker, dead or alive: fences it and removes its members",
     "expire": "ends open transactions of the worker by their timeout",
-    "evict": "removes the worker's members from the group, or has static ones of the consumer protocol miss epochs",
+    "evict": "removes the worker's members from the group",
     "clock": "sets the wall clock to another time",
     "leap": "lets hours pass in which nothing happens",
     "slow": "makes the user's code slow for the next record",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from client_contracts.client_kit import OF_PROTOCOL, Cluster, contents, raises, read, send
+from client_contracts.client_kit import Cluster, contents, raises, read, send
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import (
@@ -23,7 +23,7 @@ from streams.kafka.ports import (
     TransactionAborted,
 )
 
-__all__ = ["ConsumerProtocolContract", "GroupContract", "Worker"]
+__all__ = ["GroupContract", "Worker"]
 
 Owners = dict[TopicPartition, "Worker"]
 
@@ -121,17 +121,6 @@ class GroupContract:
     """Every partition is owned by one member at most, and only members commit."""
 
     cluster: Cluster
-    assignor = "cooperative-sticky"
-
-    def shorten_sessions(self, group: str) -> dict[str, Any]:
-        """Returns the settings of a member whose session is 6 s, in a group of this protocol."""
-        return {"session_timeout_ms": 6_000}
-
-    fence: type[TaskMigratedError] = InstanceFenced
-    """The error of a static member whose place another one has taken."""
-
-    def make_room(self, group: str, instance: str) -> None:
-        """Prepares the group for a member that takes the place of another with its instance id."""
 
     def worker(self, group: str, topics: Sequence[str], owners: Owners, **settings: Any) -> Worker:
         return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
@@ -441,8 +430,7 @@ class GroupContract:
         """Commits of such a member raise TaskMigratedError; the next polls report the loss and bring it back into the
         group."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
-        timeouts = {**self.shorten_sessions(group), "max_poll_interval_ms": 6_000}
-        worker = self.worker(group, [topic], owners, **timeouts)
+        worker = self.worker(group, [topic], owners, session_timeout_ms=6_000, max_poll_interval_ms=6_000)
         self.poll_until_owned([worker], [2])
         owned = frozenset(worker.owned)
         self.cluster.let_time_pass(8)
@@ -479,7 +467,6 @@ class GroupContract:
         second = self.worker(group, [topic], owners, group_instance_id="two")
         self.poll_until_owned([first, second], [2, 2])
         owned, calls = first.owned, list(second.calls)
-        self.make_room(group, "one")
         replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
 
         def replaced() -> bool:
@@ -493,7 +480,7 @@ class GroupContract:
             second.poll()
             try:
                 first.poll()
-            except self.fence:
+            except InstanceFenced:
                 return True
             return False
 
@@ -609,7 +596,7 @@ class GroupContract:
         self.cluster.until("the group is at rest", at_rest)
         found = self.cluster.admin.describe_group(group)
         assert [member.client_id for member in found.members] == ["only"]
-        assert found.assignor == self.assignor
+        assert found.assignor == "cooperative-sticky"
 
     def test_members_are_removed(self) -> None:
         """Members that do not poll any more leave the group, static or not; it can be committed for then. Those that
@@ -638,15 +625,10 @@ class GroupContract:
         producer.commit_transaction()
         assert worker.consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3)}
 
-    def topic_of_offsets(self, subscribed: str) -> str:
-        """Returns a topic whose offsets are committed at an old generation."""
-        return subscribed
-
     def test_offsets_of_an_old_generation_abort_the_transaction(self) -> None:
         """Metadata from before a rebalance, or of a member that left, is refused; the producer goes on after the
         abort."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
-        other = self.topic_of_offsets(topic)
         first = self.worker(group, [topic], owners)
         self.poll_until_owned([first], [2])
         stale = first.consumer.group_metadata()
@@ -656,7 +638,7 @@ class GroupContract:
         second.close()
         self.poll_until_owned([first], [2])
         producer = self.cluster.transactional()
-        offsets = {TopicPartition(other, 0): OffsetAndMetadata(3)}
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3)}
         for metadata in (stale, gone):
             producer.begin_transaction()
             raises(TransactionAborted, lambda metadata=metadata: producer.send_offsets(offsets, metadata))  # type: ignore[misc]
@@ -665,90 +647,3 @@ class GroupContract:
         producer.send_offsets(offsets, first.consumer.group_metadata())
         producer.commit_transaction()
         assert first.consumer.committed(list(offsets)) == offsets
-
-
-class ConsumerProtocolContract(GroupContract):
-    """The same in groups of the consumer protocol (KIP-848), whose brokers assign, and keep an instance id for its
-    member until that has ended."""
-
-    assignor = "uniform"
-
-    fence = TaskMigratedError
-    """A member whose epoch is refused joins again, and hears that its instance id is that of a member. Whether that is
-    another one is seen only in the description of the group."""
-
-    def make_room(self, group: str, instance: str) -> None:
-        (former,) = [one for one in self.cluster.admin.group_members(group) if one.instance_id == instance]
-        assert (former.protocol, former.has_left) == ("consumer", False)
-        self.cluster.admin.release_instance(group, former)
-
-    def test_a_static_member_that_is_replaced_before_it_commits_is_fenced(self) -> None:
-        """Its commit is the first to say so; that it is another process only the group tells, by the member's id."""
-        topic, group = self.cluster.topic(4), self.cluster.name("group")
-        first = self.worker(group, [topic], Owners(), group_instance_id="one")
-        self.poll_until_owned([first], [4])
-        offsets = dict.fromkeys(first.owned, OffsetAndMetadata(1))
-        self.make_room(group, "one")
-        replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
-        self.poll_until_owned([replacement], [4])
-        raises(TaskMigratedError, lambda: first.consumer.commit(offsets))
-        self.commit(replacement, offsets)
-        (member,) = self.cluster.admin.group_members(group)
-        assert member.member_id == replacement.consumer.member_id() != first.consumer.member_id()
-
-    def test_a_subscribed_topic_may_come_later(self) -> None:
-        """Its partitions are given out when it is there; until then nothing need say that it is missing."""
-        topic, later, group = self.cluster.topic(), self.cluster.name("later"), self.cluster.name("group")
-        worker = self.worker(group, [topic, later], {})
-        self.poll_until_owned([worker], [1])
-        self.cluster.admin.create_topics([NewTopic(name=later, partitions=2)])
-        self.poll_until_owned([worker], [3])
-
-    def topic_of_offsets(self, subscribed: str) -> str:
-        """An epoch of before is refused for partitions that the group has not given to the member since then, as those
-        of tasks are."""
-        return self.cluster.topic()
-
-    def test_an_instance_id_is_its_members_until_that_has_ended(self) -> None:
-        """A second consumer with it cannot join before; a closed member is described as one that has left."""
-        topic, group = self.cluster.topic(4), self.cluster.name("group")
-        first = self.worker(group, [topic], Owners(), group_instance_id="one")
-        self.poll_until_owned([first], [4])
-        second = self.worker(group, [topic], Owners(), group_instance_id="one")
-
-        def refused() -> bool:
-            try:
-                second.poll()
-            except InstanceFenced:
-                raise
-            except TaskMigratedError:
-                return True
-            return False
-
-        self.cluster.until("the second one is refused", refused)
-        first.close()
-        (member,) = self.cluster.admin.group_members(group)
-        assert member.has_left
-        third = self.worker(group, [topic], Owners(), group_instance_id="one")
-        self.poll_until_owned([third], [4])
-
-    def test_a_member_of_the_classic_protocol_may_join(self) -> None:
-        """And commits beside the others; the group is one of the consumer protocol until its last such member has
-        left."""
-        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
-        first = self.worker(group, [topic], owners)
-        self.poll_until_owned([first], [4])
-        classic = {
-            "group_protocol": "classic",
-            **{name.replace(".", "_"): v for name, v in OF_PROTOCOL["classic"].items()},
-        }
-        second = self.worker(group, [topic], owners, **classic)
-        self.poll_until_owned([first, second], [2, 2])
-        found = self.cluster.admin.describe_group(group)
-        assert found.protocol == "consumer"
-        assert sorted(one.protocol for one in found.members) == ["classic", "consumer"]
-        for worker in (first, second):
-            self.commit(worker, dict.fromkeys(worker.owned, OffsetAndMetadata(1)))
-        first.close()
-        self.poll_until_owned([second], [4])
-        assert self.cluster.admin.describe_group(group).protocol == "classic"

@@ -35,11 +35,8 @@ class Until:
         raise AssertionError(f"after {self.patience_s} s it is not true that {what}")
 
 
-OF_PROTOCOL: dict[str, dict[str, Any]] = {
-    "classic": {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": 300},
-    "consumer": {"group.protocol": "consumer"},
-}
-"""The settings of a member, by the protocol of its group."""
+OF_MEMBER = {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": 300}
+"""The settings of a member of a group."""
 
 
 class Cluster:
@@ -47,7 +44,6 @@ class Cluster:
 
     :param let_time_pass: ``let_time_pass(seconds)`` moves the cluster's time; with a real one it waits.
     :param patience_s: how long a condition may take to come true.
-    :param protocol: that of the groups of its consumers.
     :param clean: ``clean(topic)`` makes the cluster compact and delete records that are due, if it does not do so by
         itself.
     """
@@ -59,9 +55,7 @@ class Cluster:
         let_time_pass: Callable[[float], None],
         patience_s: float = 30,
         clean: Callable[[str], None] = lambda topic: None,
-        protocol: str = "classic",
     ) -> None:
-        self._of_protocol = OF_PROTOCOL[protocol]
         self.clients = clients
         self.let_time_pass = let_time_pass
         self.clean = clean
@@ -127,7 +121,7 @@ class Cluster:
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
-                **self._of_protocol,
+                **OF_MEMBER,
                 "topic.metadata.refresh.interval.ms": 500,
                 **_dotted(settings),
             }

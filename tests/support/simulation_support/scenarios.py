@@ -685,13 +685,6 @@ def lost_tail(chance: Random) -> Scenario:
     return replace(made, remade=frozenset(), losing=made.remade)
 
 
-def consumer_protocol(chance: Random) -> Scenario:
-    """Any of several applications whose members speak the consumer protocol, with standby copies or without."""
-    made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
-    copies = chance.choice((0, 0, 1))
-    return replace(made, settings={**made.settings, "group.protocol": "consumer", "num.standby.replicas": copies})
-
-
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SCENARIOS,
     **WITH_COPIES,
@@ -704,7 +697,6 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     "lost-tail": lost_tail,
     "registry-away": registry_away,
     "pattern-in-streams-group": pattern_in_streams_group,
-    "consumer-protocol": consumer_protocol,
 }
 """Those that the seeds take in turn, and those that are run only by their names."""
 

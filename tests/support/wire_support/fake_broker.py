@@ -16,7 +16,7 @@ from streams.kafka.wire import messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.codec import Reader, codec_of
-from streams.kafka.wire.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
+from streams.kafka.wire.consumer_groups import CONSUMER_GROUP_DESCRIBE
 from streams.kafka.wire.messages import (
     API_VERSIONS,
     ApiVersionsResponse,
@@ -41,7 +41,7 @@ STREAMS_VERSIONS = replace(
     VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in STREAMS_APIS.items()))
 )
 """The versions of a broker that takes part in the streams protocol."""
-CONSUMER_APIS = {api.key: api for api in (CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT)}
+CONSUMER_APIS = {CONSUMER_GROUP_DESCRIBE.key: CONSUMER_GROUP_DESCRIBE}
 CONSUMER_VERSIONS = replace(
     VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in CONSUMER_APIS.items()))
 )

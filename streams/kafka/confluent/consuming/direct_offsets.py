@@ -20,7 +20,7 @@ from streams.kafka.ports import ClientUnusable, OffsetAndMetadata, UnknownPartit
 from streams.kafka.wire.cluster_queries import ClusterQueries
 from streams.kafka.wire.error_codes import NONE
 from streams.kafka.wire.messages import READ_COMMITTED, READ_UNCOMMITTED
-from streams.kafka.wire.offset_commits import EPOCH_OFFSET_COMMIT, OFFSET_COMMIT, CommittingMember, OffsetCommits
+from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
 from streams.kafka.wire.offset_texts import fetched_offsets, first_error
 
 log = logging.getLogger("streams.kafka.client")
@@ -54,8 +54,7 @@ class DirectOffsets:
         """Takes the requests; ``None`` where only the client can log in, or a broker is too old to commit."""
         # A login that only librdkafka has, or a consumer without a group.
         with suppress(ConfigError, KeyError):
-            api = EPOCH_OFFSET_COMMIT if settings.get("group.protocol") == "consumer" else OFFSET_COMMIT
-            self.connection = OffsetCommits(settings, settings["group.id"], api=api)
+            self.connection = OffsetCommits(settings, settings["group.id"])
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """Reads committed offsets; returns ``None`` if that is not possible.

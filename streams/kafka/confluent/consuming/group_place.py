@@ -18,7 +18,6 @@ from streams.kafka.client_errors import instance_fenced
 from streams.kafka.confluent import errors
 from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.consuming.assigned import AssignedPartitions
-from streams.kafka.confluent.consuming.stalled import StalledMember
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
 
@@ -84,15 +83,11 @@ class GroupPlace:
 
     :param outage: the one of the client, which may have lost its brokers when it loses its place.
     :param assigned: what the client reads, and changes only where that is not an answer to a rebalance.
-    :param stalled: looks whether the group waits for it; ``None`` if the client speaks the classic protocol of groups.
     """
 
-    def __init__(
-        self, outage: ClientOutage, assigned: AssignedPartitions, stalled: StalledMember | None = None
-    ) -> None:
+    def __init__(self, outage: ClientOutage, assigned: AssignedPartitions) -> None:
         self._outage = outage
         self._assigned = assigned
-        self._stalled = stalled
         self.owned: set[TopicPartition] = set()
         """The partitions that the group has given to this member and not taken back."""
         self.is_calling_back = False
@@ -115,11 +110,6 @@ class GroupPlace:
         with suppress(KafkaException, RuntimeError, StreamsError):  # it is closed, or was given up
             self._last = member_of(client.consumer_group_metadata()) or self._last
         return None if self._last is None else self._last.decode()
-
-    def look(self, client: Any) -> None:
-        """Has the group looked at, once in a while: whether it waits for this member, which has not heard of it."""
-        if self._stalled is not None and self._assigned.is_member:
-            self._stalled.check(partial(self.member_id, client), self.owned, self.calls)
 
     # ------------------------------------------------------------------ rebalances
 
@@ -229,13 +219,9 @@ class GroupPlace:
         :param name: ``None`` if it is not known: in a classic group there is only that of a fence.
         :param text: the client's report.
         """
-        # Whose the instance id is now says the description of the group, which the thread reads before it joins again.
-        # It may be this very member: one whose epoch is refused joins again by its own id, which brokers refuse too.
-        if name == "UNRELEASED_INSTANCE_ID":
-            return errors.instance_held
-        if name == "FENCED_INSTANCE_ID" or (name is None and self._stalled is None):
+        if name == "FENCED_INSTANCE_ID" or name is None:
             return self.reason_of_fence(client, self._member)
-        return errors.classic_members if name == "GROUP_ID_NOT_FOUND" else partial(errors.fatal_error, name, text)
+        return partial(errors.fatal_error, name, text)
 
     def end_of_commit(self, client: Any, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.
