@@ -119,7 +119,7 @@ class AvroJson:
             return {name: self._given(node["values"], one) for name, one in value.items()}
         if kind in RECORDS and isinstance(value, dict):
             types = {field["name"]: field["type"] for field in node["fields"]}
-            return {name: self._given(types[name], one) if name in types else one for name, one in value.items()}
+            return {name: self._given(types[name], part) if name in types else part for name, part in value.items()}
         return value
 
     def _choice(self, union: list[Any], value: Any) -> Any:
