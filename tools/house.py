@@ -114,8 +114,9 @@ def _is_header(node: ast.AST) -> bool:
 
 
 def product(root: Path = ROOT) -> list[Module]:
-    """Returns the modules of the product."""
-    paths = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
+    """Returns the modules of the product; not the files that `streams new` copies, which are in no package."""
+    files = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
+    paths = (path for path in files if (path.parent / "__init__.py").is_file())
     return [Module(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 

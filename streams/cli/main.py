@@ -16,6 +16,7 @@ from streams.cli import completion, config_show, describe
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
+from streams.cli.new import command as new
 from streams.cli.output.failures import give_up_output, report
 from streams.cli.output.logs_options import configure_logs
 from streams.cli.output.terminal import say
@@ -173,7 +174,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     shadow.add_parser(commands)
     for group in _GROUPS:
         group.add_parser(commands, filled=_is_named(group.name, words))
-    for command in (demo, completion):
+    for command in (new, demo, completion):
         command.add_parser(commands)
     return top
 

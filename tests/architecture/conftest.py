@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.house import product
 from tools.parsed_sources import forget_parsed
 
 PACKAGES = ("processor_api", "state", "dsl", "streams")
@@ -11,11 +12,7 @@ PACKAGES = ("processor_api", "state", "dsl", "streams")
 @pytest.fixture(scope="session")
 def sources(root: Path) -> dict[str, str]:
     """The text of every source file of the four packages, by its path from the root."""
-    found = {
-        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-        for package in PACKAGES
-        for path in sorted((root / package).rglob("*.py"))
-    }
+    found = {module.path: module.source for module in product(root)}
     assert {path.partition("/")[0] for path in found} == set(PACKAGES)
     return found
 

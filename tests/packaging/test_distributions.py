@@ -16,6 +16,7 @@ from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 
 import streams
+from streams.cli.new.command import TEMPLATE_NAME, template
 from tools.package_metadata import CODE, LINK, absolute, addresses
 
 PACKAGES = {"streams", "dsl", "processor_api", "state"}
@@ -84,6 +85,19 @@ def test_pytest_finds_the_fixtures_of_an_installed_wheel(installed_python: Path,
     result = run(installed_python, "-m", "pytest", "-q", "-p", "no:hypothesispytest", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "1 passed" in result.stdout
+
+
+def test_the_installed_wheel_writes_an_application(installed_python: Path, run: Run, tmp_path: Path) -> None:
+    """With all files of the checkout, of which some are links there."""
+    result = run(installed_python, "-m", "streams", "new", "shop", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    folder = tmp_path / "shop"
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert written == {path.replace(TEMPLATE_NAME, "shop") for path, _ in template()}
+    assert (folder / "prometheus" / "alerts.yml").read_text() == dict(template())["prometheus/alerts.yml"]
+    tests = run(installed_python, "-m", "pytest", "-q", "-p", "no:hypothesispytest", cwd=folder)
+    assert tests.returncode == 0, tests.stdout + tests.stderr
+    assert "2 passed" in tests.stdout
 
 
 def test_an_index_takes_the_metadata(distributions: Any, root: Path) -> None:

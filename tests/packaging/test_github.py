@@ -20,7 +20,10 @@ GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
 SCHEMAS = {
-    "github-workflows": WORKFLOWS,
+    "github-workflows": [
+        *WORKFLOWS,
+        ROOT / "streams" / "cli" / "new" / "project" / ".github" / "workflows" / "test.yml",
+    ],
     "github-issue-forms": FORMS,
     "github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
     "dependabot": [GITHUB / "dependabot.yml"],
