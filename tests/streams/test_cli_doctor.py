@@ -436,6 +436,28 @@ def test_keys_that_lie_elsewhere_than_those_they_are_joined_with_are_found() -> 
     assert "partition keys by murmur2 in the producer" in warned, "some keys are by murmur2, so not all by CRC32"
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_lossy"),
+    [({}, True), ({"cleanup.policy": "compact"}, False), ({"retention.ms": "-1"}, False)],
+)
+def test_tables_over_topics_that_lose_rows_are_found(settings: dict[str, str], is_lossy: bool) -> None:
+    broker = EmbeddedBroker()
+    kafka = EmbeddedClients(broker)
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.table("in", materialized="rows").to_stream().to("out")
+    broker.create_topic("in", 1, settings)
+    broker.create_topic("out", 1)
+    with FakeBroker(answers()) as fake:
+        found = list(check_cluster(cluster(fake.bootstrap, lambda: kafka.admin({}), topology=builder.build())))
+    remark = (
+        "table 'rows' reads topic 'in', whose cleanup.policy is delete: a new application, or one that is reset, lacks"
+        " the rows that Kafka has deleted; set cleanup.policy=compact"
+    )
+    assert [one for one in found if one.what == "topics" and one.text.startswith("table ")] == [
+        warn("topics", remark)
+    ] * is_lossy
+
+
 CONTROL = ["a-0-tasks", "a-1-tasks"]
 NEEDED = {
     "in": {"READ"},

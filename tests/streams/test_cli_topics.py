@@ -16,6 +16,7 @@ from processor_api.errors import ConfigError, MissingTopicError
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder, StreamsConfig
 from streams.cli.cluster.topics import make_topics
+from streams.kafka.ports import NewTopic
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = """
@@ -52,15 +53,16 @@ def test_what_is_missing_is_a_problem_with_its_line(cli: ClusterCommands) -> Non
 
 
 def test_create_makes_the_users_topics_and_nothing_else(cli: ClusterCommands) -> None:
-    """A topic that a global table is restored from is compacted. Doing it again changes nothing."""
+    """A topic that only a table reads is compacted. Doing it again changes nothing."""
     app = cli.app(SHOP)
     found = cli.run("topics", app, "--create", "--partitions", "3")
     assert found.out == (
-        "created topic orders with 3 partitions\ncreated topic users with 3 partitions\ncreated topic out with 3"
-        " partitions\ncreated topic places with 3 partitions, cleanup.policy=compact\n\nTOPIC"
+        "created topic orders with 3 partitions\ncreated topic users with 3 partitions,"
+        " cleanup.policy=compact\ncreated topic out with 3 partitions\n"
+        "created topic places with 3 partitions, cleanup.policy=compact\n\nTOPIC"
         "                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\norders"
         "                                       input      3                     delete\nusers"
-        "                                        input      3                     delete\nout"
+        "                                        input      3                     compact\nout"
         "                                          output     3                     delete\nplaces"
         "                                       global     3                     compact  restores"
         " places-STATE-STORE-0000000003\nshop-users-STATE-STORE-0000000000-changelog  changelog  (3)"
@@ -91,7 +93,7 @@ def test_a_repartition_with_a_fixed_number_decides_too(cli: ClusterCommands) -> 
         'left.join(builder.table("right"), str.__add__).to("out")\n'
     )
     found = cli.run("topics", app, "--create")
-    assert "created topic right with 7 partitions" in found.lines
+    assert "created topic right with 7 partitions, cleanup.policy=compact" in found.lines
     assert "same number of partitions: right, shop-r-repartition" in found.lines
     assert found.status == 0
 
@@ -109,8 +111,73 @@ def test_unequal_partitions_are_a_problem(cli: ClusterCommands) -> None:
     ]
     assert [line for line in found.lines if line.startswith("note")] == [
         "note: table 'places-STATE-STORE-0000000003' is restored from topic 'places', whose cleanup.policy is delete:"
-        " rows that Kafka deletes there are missing after a restore; set cleanup.policy=compact"
+        " rows that Kafka deletes there are missing after a restore; set cleanup.policy=compact",
+        "note: table 'users-STATE-STORE-0000000000' reads topic 'users', whose cleanup.policy is delete: a new"
+        " application, or one that is reset, lacks the rows that Kafka has deleted; set cleanup.policy=compact",
     ]
+
+
+READERS = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+"""
+VERSIONED = """
+versions = Stores.persistent_versioned_key_value_store("rows", 1000)
+builder.table("in", materialized=Materialized(supplier=versions))
+"""
+LACKS = "a new application, or one that is reset, lacks the rows that Kafka has deleted"
+
+
+@pytest.mark.parametrize(
+    ("read", "settings"),
+    [
+        ('builder.table("in", materialized="rows")', {"cleanup.policy": "compact"}),
+        ('builder.table("in").to_stream().to("out")', {"cleanup.policy": "compact"}),
+        ('builder.stream("in").to_table(materialized="rows")', {"cleanup.policy": "compact"}),
+        (VERSIONED, {"cleanup.policy": "compact", "min.compaction.lag.ms": "86401000"}),
+        ('builder.stream("in").to_table(ttl=1000, materialized="rows")', {}),
+        ('builder.stream("in").filter(bool).to_table()', {}),
+        ('builder.stream("in").group_by_key().count()', {}),
+        ('builder.stream("in").to_table(materialized="rows"); builder.stream("in").to("out")', {}),
+    ],
+)
+def test_the_input_of_a_table_is_created_compacted(cli: ClusterCommands, read: str, settings: dict[str, str]) -> None:
+    """Not if a stream reads it too, whose records would be lost, or its rows expire."""
+    found = cli.run("topics", cli.app(f"{READERS}{read}\n"), "--create")
+    assert (found.status, found.err) == (0, "")
+    words = "".join(f", {name}={value}" for name, value in settings.items())
+    assert f"created topic in with 1 partition (the brokers' default){words}" in found.lines
+    made = cli.kafka.clients.admin({}).topic_settings(["in"])["in"]
+    assert made["cleanup.policy"] == settings.get("cleanup.policy", "delete")
+    assert [line for line in found.lines if line.startswith("note")] == (
+        [
+            f"note: table 'rows' reads topic 'in', whose cleanup.policy is delete: {LACKS}. Compaction would remove"
+            " records of the stream that reads it too (shop.py:4): set retention.ms=-1 and retention.bytes=-1, or give"
+            " the table a topic of its own"
+        ]
+        if ".to(" in read and "rows" in read and not settings
+        else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_lossy"),
+    [
+        ({"cleanup.policy": "delete"}, True),
+        ({"cleanup.policy": "compact,delete"}, True),
+        ({"cleanup.policy": "compact"}, False),
+        ({"cleanup.policy": "delete", "retention.ms": "-1"}, False),
+        ({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "1000000"}, True),
+    ],
+)
+@pytest.mark.parametrize("reader", ['builder.table("in", materialized="rows")', 'builder.global_table("in", "rows")'])
+def test_rows_of_a_table_that_kafka_deletes_are_a_note(
+    cli: ClusterCommands, settings: dict[str, str], is_lossy: bool, reader: str
+) -> None:
+    cli.kafka.clients.admin({}).create_topics([NewTopic(name="in", partitions=1, configs=settings)])
+    reader = reader.replace('"in", "rows"', '"in", materialized="rows"')
+    found = cli.run("topics", cli.app(f"{READERS}{reader}\n"))
+    notes = [line for line in found.lines if line.startswith("note: table 'rows' ")]
+    assert [settings["cleanup.policy"] in line for line in notes] == [True] * is_lossy
 
 
 def test_unequal_partitions_are_refused_before_anything_is_created(cli: ClusterCommands) -> None:
@@ -234,6 +301,21 @@ def test_run_creates_topics_first_and_says_so(cli: ClusterCommands, caplog: pyte
         "created topic in with 1 partition (the brokers' default)",
         "created topic out with 1 partition (the brokers' default)",
     ]
+
+
+def test_run_warns_of_an_input_of_a_table_that_it_creates_without_compaction(
+    cli: ClusterCommands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, when it creates it."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").to_table(materialized="rows")
+    builder.stream("in").to("out")
+    config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "localhost:9092"})
+    with caplog.at_level(logging.WARNING, "streams.cli"):
+        make_topics(builder.build(config), config, cli.kafka.clients)
+        make_topics(builder.build(config), config, cli.kafka.clients)
+    (warned,) = caplog.messages
+    assert warned.startswith("table 'rows' reads topic 'in', whose cleanup.policy is delete: a new application, or one")
 
 
 def test_run_creates_nothing_for_a_topology_without_serdes(cli: ClusterCommands) -> None:

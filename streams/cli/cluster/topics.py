@@ -15,6 +15,7 @@ from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
+from streams.cli.cluster.table_topics import POLICY, restored_from, table_remarks, table_topics
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, table
@@ -64,25 +65,17 @@ def copartitioned(topology: Topology, settings: Mapping[str, Any], counts: Mappi
     return groups
 
 
-def restored_from(topology: Topology) -> dict[str, str]:
-    """Returns the stores that are restored from a topic of the user's, by the topic."""
-    found = {topic: store for store, topic in topology.source_changelogs.items()}
-    for name, store in topology.global_stores.items():
-        if not store.reprocess:
-            found[store.topic] = name
-    return {topic: store for topic, store in found.items() if topic not in topology.repartition_topics}
-
-
 def find_topics(
     topology: Topology,
     settings: Mapping[str, Any],
     existing: Mapping[str, TopicInfo],
-    policies: Mapping[str, str],
+    configs: Mapping[str, Mapping[str, str]],
 ) -> FoundTopics:
     """Holds the topics of a topology against those of a cluster.
 
-    :param policies: ``cleanup.policy`` of the topics of the topology, as far as they exist and may be seen.
+    :param configs: the settings of the topics of the topology, as far as they exist and may be seen.
     """
+    policies = {name: config[POLICY] for name, config in configs.items() if POLICY in config}
     counts = {name: info.partitions for name, info in existing.items()}
     topics = application.application_topics(topology, settings, counts)
     problems, remarks = [], []
@@ -96,14 +89,7 @@ def find_topics(
     if not any(one.is_read for one in missing):
         problems += _count_problems(topology, settings, counts)
     problems += _policy_problems(topology, settings, policies)
-    restored = restored_from(topology)
-    for topic, store in sorted(restored.items()):
-        policy = policies.get(topic)
-        if policy is not None and "compact" not in policy:
-            remarks.append(
-                f"table {store!r} is restored from topic {topic!r}, whose cleanup.policy is {policy}: rows that Kafka"
-                " deletes there are missing after a restore; set cleanup.policy=compact"
-            )
+    remarks += table_remarks(topology, configs)
     remarks += _unlisted(topology, settings, counts)
     return FoundTopics(
         topics=tuple(topics),
@@ -112,7 +98,7 @@ def find_topics(
         groups=tuple(copartitioned(topology, settings, counts)),
         problems=tuple(problems),
         remarks=tuple(remarks),
-        notes=_notes(topics, existing, restored),
+        notes=_notes(topics, existing, restored_from(topology)),
     )
 
 
@@ -145,7 +131,7 @@ def _count_problems(topology: Topology, settings: Mapping[str, Any], counts: Map
 def _policy_problems(topology: Topology, settings: Mapping[str, Any], policies: Mapping[str, str]) -> list[str]:
     problems = []
     for name, topic in internal.internal_topics(topology, settings).items():
-        wanted, policy = topic.configs.get("cleanup.policy"), policies.get(name)
+        wanted, policy = topic.configs.get(POLICY), policies.get(name)
         if wanted is None or policy is None or _policy_parts(wanted) == _policy_parts(policy):
             continue
         if "compact" in wanted and "compact" not in policy:
@@ -193,7 +179,7 @@ def create_missing(
     """Creates the topics of the user's that a topology names and that do not exist; returns them.
 
     Topics that must have the same number of partitions get it: that of those that exist, or that the topology fixes.
-    A topic that a table is restored from is compacted. Nothing that exists is changed.
+    A topic that only a table reads is compacted. Nothing that exists is changed.
 
     :param partitions: of topics whose number nothing else fixes; the brokers' default if not given.
     :raises TopologyError: if topics that must have the same number of partitions have different ones.
@@ -207,13 +193,13 @@ def create_missing(
         if one.is_external and one.name not in existing
     ]
     counts = _counts(topology, settings, existing, [one.name for one in absent], partitions)
-    restored = restored_from(topology)
+    tables = table_topics(topology)
     new = [
         NewTopic(
             name=one.name,
             partitions=counts[one.name],
             replication_factor=replication_factor or BROKERS_DEFAULT,
-            configs={"cleanup.policy": "compact"} if one.name in restored else {},
+            configs=tables[one.name].settings() if one.name in tables else {},
         )
         for one in absent
     ]
@@ -232,9 +218,13 @@ def make_topics(topology: Topology, config: StreamsConfig, clients: KafkaClients
     check_serdes(topology, config.default_key_serde, config.default_value_serde)
     with ClusterConnection(config, clients).admin() as admin:
         made = create_missing(topology, config.dotted(), admin)
-        existing = admin.topics([topic.name for topic in made]) if made else {}
+        names = [topic.name for topic in made]
+        existing = admin.topics(names) if made else {}
+        configs = admin.topic_settings(names) if made else {}
     for topic in made:
         log.info(made_line(topic, existing), extra={"topic": topic.name})
+    for remark in table_remarks(topology, configs):
+        log.warning(remark)
 
 
 def made_line(topic: NewTopic, existing: Mapping[str, TopicInfo]) -> str:
@@ -381,8 +371,7 @@ def found_topics(target: Target, admin: Admin) -> FoundTopics:
         topology, target.settings, {name: info.partitions for name, info in existing.items()}
     )
     configs = admin.topic_settings([one.name for one in own if one.name in existing])
-    policies = {name: settings["cleanup.policy"] for name, settings in configs.items() if "cleanup.policy" in settings}
-    return find_topics(topology, target.settings, existing, policies)
+    return find_topics(topology, target.settings, existing, configs)
 
 
 def _words(target: Target, found: FoundTopics) -> list[str]:

@@ -13,6 +13,7 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.groups import MemberTasks, members_of
+from streams.cli.cluster.table_topics import table_remarks, table_topics
 from streams.cli.cluster.workers import Look, Seen
 from streams.cli.doctor.copy_checks import WHAT as COPIES
 from streams.cli.doctor.copy_checks import WantedCopies, copy_findings
@@ -261,6 +262,7 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
             existing = {name: info.partitions for name, info in admin.topics().items()}
             members = None if group is None else len(admin.group_members(group))
             left = list(_left(cluster, admin, existing))
+            tables = list(_tables(cluster, admin, existing))
             copies = list(_copies(cluster, admin))
         finally:
             admin.close()
@@ -273,6 +275,7 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
     if cluster.topology is not None:
         yield from _topics_and_rights(cluster, cluster.topology, existing)
         yield from _key_places(cluster, cluster.topology, existing)
+    yield from tables
     yield from left
     yield from copies
 
@@ -302,6 +305,20 @@ def _copies(cluster: CheckedCluster, admin: Admin) -> Iterable[Finding]:
         yield from copy_findings(members, wanted, cluster.look, cluster.clock)
     except StreamsError as error:
         yield warn(COPIES, f"the standby and warm-up replicas could not be checked: {error}")
+
+
+def _tables(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
+    """Looks for topics of tables from which Kafka deletes rows."""
+    if cluster.topology is None:
+        return
+    names = [topic for topic in table_topics(cluster.topology) if topic in existing]
+    try:
+        remarks = table_remarks(cluster.topology, admin.topic_settings(names)) if names else []
+    except StreamsError as error:
+        yield warn("topics", f"the cleanup.policy of the topics of tables could not be checked: {error}")
+        return
+    for remark in remarks:
+        yield warn("topics", remark)
 
 
 def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
