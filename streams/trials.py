@@ -19,6 +19,8 @@ class WriteInTrial(StreamsError):
 
 
 _of_process: list[str] = []
+_without_registry: list[Callable[[str], None]] = []
+"""What the trials of the process call that continue without a registry."""
 
 
 class _TrialOfThread(threading.local):
@@ -33,14 +35,27 @@ def trial_in_effect() -> str | None:
     return _of_thread.name or (_of_process[-1] if _of_process else None)
 
 
+def without_registry() -> Callable[[str], None] | None:
+    """Returns what to call with a sentence if no schema registry responds, because the trial of this process continues
+    with one in memory; ``None`` if it does not."""
+    return _without_registry[-1] if _without_registry else None
+
+
 @contextmanager
-def trial(name: str) -> Iterator[None]:
-    """Makes all threads of the process a part of a trial: a command has a process of its own."""
+def trial(name: str, *, say: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Makes all threads of the process a part of a trial: a command has a process of its own.
+
+    :param say: makes the trial continue without a schema registry that does not respond (:func:`without_registry`).
+    """
     _of_process.append(name)
+    if say is not None:
+        _without_registry.append(say)
     try:
         yield
     finally:
         _of_process.remove(name)
+        if say is not None:
+            _without_registry.remove(say)
 
 
 class trial_on_this_thread:  # noqa: N801 - a context manager, which each read over HTTP enters for each of its keys

@@ -37,7 +37,7 @@ from streams.registry.schemas import (
 )
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, secrets_in, shown_url
 from streams.schemas.avro_evolution import complaints, is_transitive
-from streams.trials import trial_in_effect
+from streams.trials import trial_in_effect, without_registry
 
 with extra("but the client of schema registries needs it"):
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
@@ -66,7 +66,9 @@ _MOCKS: dict[tuple[int, str], tuple[SchemaRegistryClient, dict[SchemaText, Regis
 def client_of(settings: Mapping[str, Any]) -> RegistryClient:
     """Returns the client of this process for the settings of a :class:`~streams.registry.SchemaRegistry`."""
     own = {name: value for name, value in settings.items() if name not in OF_SERDES}
-    made = RegistryClient if trial_in_effect() is None else TrialClient
+    made = (
+        RegistryClient if trial_in_effect() is None else TrialClient if without_registry() is None else LoneTrialClient
+    )
     key = os.getpid(), made, tuple(sorted(own.items()))
     found = _CLIENTS.get(key)
     return found if found is not None else _CLIENTS.setdefault(key, made(own))
@@ -243,6 +245,8 @@ class RegistryClient:
                 if _is_answer(error):
                     raise self._refused(what, error, key) from error
                 (reason, may_pass), failed = self._reason(error), True
+                if may_pass and (found_nothing := self._no_answer(what, reason)) is not None:
+                    raise found_nothing from error
                 away = self._away(what, reason)
                 if patience is None and may_pass:
                     self._wait(away, error)
@@ -255,6 +259,11 @@ class RegistryClient:
                 self._away_since = None
                 log.warning("the schema registry answers again", extra={"registry": self.url})
             return found
+
+    def _no_answer(self, what: str, reason: str) -> SchemaError | None:
+        """Returns the error of a call that is not made again, though the registry may respond later; ``None`` if it
+        is."""
+        return None
 
     def _wait(self, away: RegistryAway, error: Exception) -> None:
         """Waits before the next call, or raises the error after ``timeout.ms``."""
@@ -342,6 +351,9 @@ class TrialClient(RegistryClient):
             return found
         except SchemaError:  # also one that cannot be looked up, as it refers to a schema of this process
             self._refusals.clear()  # the application itself may register it at any moment
+        return self._register_here(subject, schema)
+
+    def _register_here(self, subject: str, schema: SchemaText) -> Registered:
         with _local_lock:
             here = self._here(lambda one: (one.subject, one.schema) == (subject, schema))
             if here is None:
@@ -367,6 +379,51 @@ class TrialClient(RegistryClient):
     def _here(self, is_wanted: Callable[[Registered], bool]) -> Registered | None:
         """Returns the last schema of this process that is wanted."""
         return next(filter(is_wanted, reversed(tuple(self._local))), None)
+
+
+class LoneTrialClient(TrialClient):
+    """The client of a trial that continues without its registry: if that does not respond, the schemas of the process
+    are all that there are."""
+
+    def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
+        super().__init__(settings, clock)
+        self._is_alone = False
+
+    def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
+        """Returns a schema as the registry has it in a subject; without a registry, any schema of the process."""
+        try:
+            return super().lookup(subject, schema, normalize=normalize)
+        except NotInRegistry:
+            if not self._is_alone:
+                raise
+            return self._register_here(subject, schema)
+
+    def associated(self, place: TopicPart) -> str | None:
+        try:
+            return super().associated(place)
+        except NotInRegistry:  # A registry that responds has an answer to this request, so there is none.
+            return None
+
+    def _ask(self, what: str, call: Callable[[], T], schema: SchemaText | None = None) -> T:
+        if self._is_alone:
+            raise self._not_here(what)
+        return super()._ask(what, call, schema)
+
+    def _no_answer(self, what: str, reason: str) -> SchemaError | None:
+        if not self._is_alone:
+            self._is_alone = True
+            if (say := without_registry()) is not None:
+                say(
+                    f"the schema registry {self.url} {reason}: using one in memory instead, as with mock://trial. It"
+                    " has only the schemas of this trial"
+                )
+        return self._not_here(what)
+
+    def _not_here(self, what: str) -> NotInRegistry:
+        return NotInRegistry(
+            f"{what}: the registry {self.url} does not respond, and the one in memory that this trial uses instead does"
+            " not have it"
+        )
 
 
 _LOCAL: dict[str, list[Registered]] = {}

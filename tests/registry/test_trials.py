@@ -18,7 +18,7 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.main import main, parser
 from streams.kafka.ports import NewTopic
 from streams.kafka.read_only import WriteRefused, for_now
-from streams.registry.schemas import RegistryAway
+from streams.registry.schemas import RegistryAway, SchemaError
 from streams.snapshots.cloud import open_objects
 from streams.testing import EmbeddedKafka
 from streams.trials import WriteInTrial, trial, trial_in_effect, trial_on_this_thread
@@ -188,6 +188,84 @@ def test_try_registers_nothing(
     assert trial_in_effect() is None
 
 
+class Refusing(KeptRegistry):
+    """Answers each request with one status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__([])
+        self.status, self.asked = status, 0
+
+    def answer(self, *_: Any) -> tuple[int, Any]:
+        self.asked += 1
+        return self.status, {"error_code": self.status, "message": "not now"}
+
+
+def tried(folder: Path, url: str, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[Any], str]:
+    """The exit status of a trial, the values of its results, and its lines on standard error."""
+    name = f"shop_{abs(hash((url, words)))}.py"
+    (folder / name).write_text(APP.format(url=url))
+    given = words if "--generate" in words else ("--input", f"in={folder / 'in.jsonl'}", *words)
+    (folder / "in.jsonl").write_text('{"key": "a", "value": "four"}\n{"key": "b", "value": "three"}\n')
+    status = main(["try", str(folder / name), "--format", "json", *given])
+    found = capsys.readouterr()
+    return status, [json.loads(line)["value"] for line in found.out.splitlines() if '"out"' in line], found.err
+
+
+RESULTS = [{"name": "four", "cents": 4}, {"name": "three", "cents": 5}]
+
+
+@pytest.mark.parametrize("words", [(), ("--partitions", "2")])
+def test_try_without_its_registry_uses_one_in_memory(
+    server: KeptRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """And reports it once, whichever serdes ask."""
+    with server:
+        url = server.url
+    status, values, said = tried(tmp_path, url, capsys, *words)
+    assert (status, sorted(values, key=lambda value: str(value))) == (0, RESULTS)
+    assert said.count("the schema registry") == 1
+    assert f"the schema registry {url} does not respond: " in said
+    assert "using one in memory instead, as with mock://trial" in said
+
+
+def test_a_schema_that_may_not_be_registered_is_one_in_memory(server: KeptRegistry) -> None:
+    with server:
+        registry = SchemaRegistry(server.url, auto_register_schemas=False)
+    with trial("a test", say=lambda _: None):
+        serde = Avro(Order, registry=registry).bind("orders", is_key=False)
+        assert serde.deserialize(serde.serialize(Order("ann", 7))) == Order("ann", 7)
+
+
+def test_try_asks_a_registry_that_fails_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Refusing(503) as server:
+        status, values, said = tried(tmp_path, server.url, capsys)
+    assert (status, values) == (0, RESULTS)
+    assert f"the schema registry {server.url} is unavailable (503" in said
+    assert server.asked == 1
+
+
+def test_try_does_not_hide_that_a_login_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Refusing(401) as server:
+        status, values, said = tried(tmp_path, server.url, capsys, "--generate", "1")
+    assert (status, values) == (1, [])
+    assert "rejects the login (401" in said
+    assert "in memory" not in said
+
+
+def test_bytes_of_another_registry_cannot_be_read_without_it(server: KeptRegistry) -> None:
+    registry = SchemaRegistry(server.url)
+    data = Avro(Order, registry=registry).bind("orders", is_key=False).serialize(Order("ann"))
+    with server:
+        pass
+    said: list[str] = []
+    with trial("a test", say=said.append):
+        serde = Avro(Order, registry=registry).bind("orders", is_key=False)
+        assert serde.deserialize(serde.serialize(Order("ann", 7))) == Order("ann", 7)
+        with pytest.raises(SchemaError, match=r"schema id 1: the registry .* does not respond, and the one in memory"):
+            serde.deserialize(data)
+    assert len(said) == 1
+
+
 def test_a_command_that_may_write_is_no_trial() -> None:
     seen: list[str | None] = []
 
@@ -228,7 +306,7 @@ def test_which_commands_are_trials(words: list[str], is_trial: bool) -> None:
         (
             cell.cell_contents
             for cell in found.__closure__ or ()
-            if getattr(cell.cell_contents, "__name__", "") != "run"
+            if getattr(cell.cell_contents, "__name__", "run") != "run"
         ),
         None,
     )

@@ -78,7 +78,7 @@ def add_parser(commands: Any) -> None:
     shown.add_argument("--trace", action="store_true", help="print the path of each record, node by node")
     shown.add_argument("--tables", action="store_true", help="print the stores at the end")
     add_settings_options(parser)
-    parser.set_defaults(command=changes_nothing(run))
+    parser.set_defaults(command=changes_nothing(run, needs_registry=False))
 
 
 def run(arguments: argparse.Namespace) -> int:
