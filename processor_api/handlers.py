@@ -15,6 +15,7 @@ import base64
 import enum
 import json
 import logging
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +37,11 @@ _MOST_STACKTRACE = 30_000
 LETTER_HEADERS = ("exception", "message", "stacktrace", "topic", "partition", "offset", "node", "timestamp", "headers")
 """The names of our headers, without the prefix. The last two are there only if they say something: the timestamp of the
 source record, where the letter has another one, and the headers that were added on the way to the node that failed."""
+
+ORIGIN_HEADER = "__streams.origin"
+"""The header of a record of a repartition topic with the place of the record that it was made from, such as
+``orders:0:17``, for its dead letter. Only applications with a dead-letter topic write it, and no node sees it."""
+_ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}):([0-9]{1,9}):([0-9]{1,18})")
 
 _PLACE = ("topic", "partition", "offset")
 """Those that say where the record came from. They are written in any case, and are the last to be left out."""
@@ -190,6 +196,24 @@ def dead_letter_queue_records(
     headers = [*(context.headers if source is None else source), *_written(described)]
     timestamp = context.timestamp if context.timestamp >= 0 else None
     return (ProducerRecord(topic, context.source_raw_key, context.source_raw_value, timestamp, headers),)
+
+
+def origin_header(topic: str, partition: int, offset: int) -> tuple[str, bytes]:
+    """Returns the header that names a record as the one that another record was made from."""
+    return ORIGIN_HEADER, b"%s:%d:%d" % (topic.encode(), partition, offset)
+
+
+def origin_in(headers: HeaderList | None) -> tuple[str, int, int] | None:
+    """Returns topic, partition and offset of the record that headers name as the origin; ``None`` if they name none."""
+    for name, value in reversed(headers or ()):
+        if name == ORIGIN_HEADER and (found := _ORIGIN.fullmatch(value or b"")) is not None:
+            return found[1].decode(), int(found[2]), int(found[3])
+    return None
+
+
+def without_origin(headers: HeaderList) -> HeaderList:
+    """Returns headers without those that :func:`origin_header` makes."""
+    return [header for header in headers if header[0] != ORIGIN_HEADER]
 
 
 def _written(described: Mapping[str, str | None]) -> HeaderList:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.handlers import origin_in
 from streams import (
     Consumed,
     Headers,
@@ -135,15 +136,21 @@ def test_a_letter_has_the_record_as_it_came(kind: str) -> None:
     assert sent_again(letter) == ("k", value, 5_000, OWN)
 
 
+class MessageOf:
+    """A letter as a consumer gives it."""
+
+    def __init__(self, letter: Any) -> None:
+        self._letter = letter
+
+    def __getattr__(self, name: str) -> Any:
+        letter = self._letter
+        found = {"timestamp": (0, letter.timestamp), "headers": list(letter.headers)}
+        return lambda: found[name] if name in found else getattr(letter, name, 0)
+
+
 def sent_again(letter: Any) -> tuple[Any, ...]:
     """What a replay sends, without its count."""
-
-    class Message:
-        def __getattr__(self, name: str) -> Any:
-            found = {"timestamp": (0, letter.timestamp), "headers": list(letter.headers)}
-            return lambda: found[name] if name in found else getattr(letter, name, 0)
-
-    read_letter = DeadLetter.of(Message())
+    read_letter = DeadLetter.of(MessageOf(letter))
     return letter.key, letter.value, read_letter.source_timestamp, read_letter.headers
 
 
@@ -158,15 +165,111 @@ def test_what_nodes_have_added_is_in_a_header_of_its_own() -> None:
 
 
 def test_a_letter_below_a_repartition_is_the_record_of_that_topic() -> None:
-    """With the headers that it has there, which a replay sends to that topic."""
+    """With the headers that it has there, which a replay sends to that topic, and with the place that it came from."""
 
     def build(builder: StreamsBuilder) -> Any:
         return stream(builder).repartition(Repartitioned(name="again")).process(Marks).map_values(fails)
 
     (letter,) = letters(build, "v")
     headers = [header for header in letter.headers if not header[0].startswith("__streams.errors.")]
-    assert headers == [("raw", b"\xff\x00"), ("none", None), ("mark", b"1")]
+    assert headers == [("raw", b"\xff\x00"), ("none", None), ("mark", b"1"), ("__streams.origin", b"in:0:0")]
     assert dict(letter.headers)["__streams.errors.topic"] == b"test-application-again-repartition"
+
+
+class Drops(Processor[Any, Any, Any, Any]):
+    """Takes all headers away, and notes what was there."""
+
+    seen: list[Any]
+
+    def init(self, context: Any) -> None:
+        self.context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.seen.extend(record.headers)
+        self.context.forward(record.with_headers([]))
+
+
+def moved(builder: StreamsBuilder) -> Any:
+    return builder.stream("in").select_key(lambda key, _: key).process(Drops).repartition()
+
+
+def summed(builder: StreamsBuilder) -> Any:
+    kept: Any = Materialized(name="kept", value_serde="string")
+    grouped = builder.stream("in").group_by(lambda key, _: key)
+    return grouped.reduce(lambda _, value: value, materialized=kept).to_stream()
+
+
+def joined(builder: StreamsBuilder) -> Any:
+    right = builder.table("other")
+    return builder.table("in").foreign_key_join(right, lambda value: value, lambda left, _: left).to_stream()
+
+
+FAR: dict[str, Build] = {
+    "behind a repartition": moved,
+    "behind two": lambda builder: moved(builder).process(Drops).repartition(),
+    "behind an aggregation": summed,
+    "behind the cache of one": lambda builder: summed(builder).select_key(lambda key, _: key).repartition(),
+}
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1_000_000])
+@pytest.mark.parametrize("way", FAR)
+def test_a_letter_below_repartitions_names_the_record_that_it_comes_from(way: str, cache_bytes: int) -> None:
+    """The fourth record of the topic fails, whatever was forwarded in between."""
+    Drops.seen = []
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    last = FAR[way](builder).process(Drops)
+    last.map_values(lambda value: value if value != "bad" else fails()).to("out")
+    with TopologyTestDriver(builder, {**SETTINGS, "statestore.cache.max.bytes": cache_bytes}) as driver:
+        source = driver.create_input_topic("in", "string", "string")
+        for number, value in enumerate(["a", "b", "c", "bad", "d"]):
+            source.pipe_record(TestRecord(f"k{number % 2}", value, number + 1, [("id", b"%d" % number)]))
+        (letter,) = driver.create_output_topic("dead", "string", "string").read_records()
+        outputs = driver.create_output_topic("out", "string", "string").read_records()
+    assert DeadLetter.of(MessageOf(letter)).origin == ("in", 0, 3)
+    assert [one.value for one in outputs] == ["a", "b", "c", "d"]
+    assert {name for one in outputs for name, _ in one.headers} == set(), "outputs have the headers of their records"
+    assert {name for name, _ in Drops.seen} <= {"id"}, "no node sees the place"
+
+
+def test_records_name_no_origin_without_a_topic_of_letters() -> None:
+    """The bytes of repartition topics are then those of Kafka Streams."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").repartition(Repartitioned(name="again")).to("out")
+    for settings, names in (({}, []), (SETTINGS, ["__streams.origin"])):
+        with TopologyTestDriver(builder, settings) as driver:
+            driver.create_input_topic("in").pipe_record(TestRecord("k", "v", 1))
+            (record,) = driver.create_output_topic("test-application-again-repartition").read_records()
+            assert [name for name, _ in record.headers] == names
+            assert list(driver.create_output_topic("out").read_record().headers) == []
+
+
+def test_an_origin_that_another_application_has_left_does_not_count() -> None:
+    """Here on a record of an input topic, which is the record itself."""
+    Drops.seen = []
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").repartition().map_values(fails).to("out")
+    with TopologyTestDriver(builder, SETTINGS) as driver:
+        came = [("__streams.origin", b"elsewhere:7:9"), ("id", b"1")]
+        driver.create_input_topic("in").pipe_record(TestRecord("k", "v", 1, came))
+        (letter,) = driver.create_output_topic("dead", "string", "string").read_records()
+    assert DeadLetter.of(MessageOf(letter)).origin == ("in", 0, 0)
+
+
+def test_a_foreign_key_join_works_with_a_topic_of_letters() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    joined(builder).to("out")
+    with TopologyTestDriver(builder, SETTINGS) as driver:
+        driver.create_input_topic("other").pipe_input("o", "x")
+        driver.create_input_topic("in").pipe_input("k", "o")
+        assert driver.create_output_topic("out").read_key_values() == [("k", "o")]
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"in", b"in:0", b"in:a:1", b"in:0:1:2", b"a b:0:1", b"\xff:0:1", b"in:0:" + b"9" * 19]
+)
+def test_a_header_that_names_no_place_is_unknown(value: bytes | None) -> None:
+    assert origin_in([("__streams.origin", value)]) is None
 
 
 def test_a_letter_of_a_punctuation_has_no_record() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,39 @@ def test_what_died_is_listed_shown_and_processed_after_the_mistake_is_corrected(
     assert [(one.key, one.value, one.timestamp) for one in euros] == [("1", 9.0, NOW_MS), ("2", 20.0, NOW_MS)]
     assert cli.run("dlq", "replay", mended, "--error", "KeyError").out == "0 dead letters sent\n"
     assert [one["left"] for one in json.loads(cli.run("dlq", "list", app, "--json").out)["causes"]] == [0, 1]
+
+
+REPARTITIONED = """
+builder = StreamsBuilder(key_serde="string", value_serde="json")
+by_currency = builder.stream("payments").group_by(lambda _, payment: payment["currency"])
+by_currency.aggregate(int, lambda _, payment, total: total + payment["amount"], materialized="totals")
+"""
+
+
+def test_a_letter_behind_a_repartition_names_the_record_before_it(cli: ClusterCommands) -> None:
+    """Its own topic is one whose records are deleted once they are processed. The next offset is a marker."""
+    cli.kafka.create_topics("payments", "payments-dead")
+    app = cli.app(REPARTITIONED, after=SETTINGS + "\nsettings['processing.guarantee'] = 'exactly_once_v2'")
+    running = cli.start(app)
+    payments = cli.kafka.create_input_topic("payments", value_serde="json", start_timestamp=NOW_MS)
+    payments.pipe_input("1", {"amount": 10, "currency": "EUR"})
+    payments.pipe_input("2", {"amount": "ten", "currency": "EUR"})
+    cli.kafka.read_records("payments-dead", 1, value_serde="string")
+    running.close()
+    shown = cli.run("dlq", "show", app, "0:0")
+    (place,) = [line for line in shown.lines if line.startswith("from ")]
+    origin = {"topic": "payments", "partition": 0, "offset": 1}
+    said = r"shop-totals-repartition, partition 0, offset [0-9]+, made from payments, partition 0, offset 1"
+    assert re.fullmatch(f"from         {said}", place)
+    assert "headers      {}" in shown.lines
+    found = json.loads(cli.run("dlq", "show", app, "0:0", "--json").out)
+    assert (found["origin"], found["headers"]) == (origin, {})
+    beside = cli.run("dlq", "show", app, "0:1")
+    assert (beside.status, beside.err) == (
+        2,
+        "error: partition 0 of 'payments-dead' has no record at offset 1, which is a transaction marker or was deleted:"
+        " give an offset from 0 to 1. The nearest dead letter is 0:0\n",
+    )
 
 
 def test_a_record_that_dies_again_is_left_after_some_replays(cli: ClusterCommands) -> None:
@@ -365,6 +399,31 @@ def test_bad_input_is_named(cli: ClusterCommands, app: str, words: list[str], te
     found = cli.run("dlq", *(app if word == "APP" else word for word in words))
     assert found.status == 2
     assert text in found.err
+
+
+def test_an_offset_beyond_the_end_names_the_last_letter(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("payments", "euros", "payments-dead")
+    app = cli.app(APP, after=SETTINGS)
+    for key in "abc":
+        letter(cli, key)
+    found = cli.run("dlq", "show", app, "0:17")
+    assert found.err == (
+        "error: partition 0 of 'payments-dead' has no record at offset 17: give an offset from 0 to 2. The nearest dead"
+        " letter is 0:2\n"
+    )
+
+
+def test_a_marker_names_the_letters_on_both_sides(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("payments", "euros", "payments-dead")
+    app = cli.app(APP, after=SETTINGS)
+    producer = cli.kafka.clients.producer({"transactional.id": "t"})
+    producer.init_transactions()
+    for key in (b"a", b"b"):
+        producer.begin_transaction()
+        producer.produce("payments-dead", b"v", key, 0, None, None, NOW_MS, None)
+        producer.commit_transaction()
+    found = cli.run("dlq", "show", app, "0:1")
+    assert found.err.endswith("deleted: give an offset from 0 to 3. The nearest dead letters are 0:0 and 0:2\n")
 
 
 def test_without_a_topic_the_setting_is_named(cli: ClusterCommands) -> None:

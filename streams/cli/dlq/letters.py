@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import AuthorizationError, StreamsError
 from processor_api.forms.times import time_ms
-from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, split_letter_headers
+from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, origin_in, split_letter_headers
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
@@ -65,6 +65,11 @@ class DeadLetter:
     """The headers that were added to the record before it failed, as JSON; empty if there were none."""
     replays: int
     """How often it was sent again before it died again."""
+
+    @property
+    def origin(self) -> tuple[str, int, int] | None:
+        """Topic, partition and offset of the record that one of a repartition topic was made from, if that is known."""
+        return origin_in(self.headers)
 
     @classmethod
     def of(cls, message: Any) -> DeadLetter:

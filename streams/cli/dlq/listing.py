@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from processor_api.forms.json_values import as_json
 from processor_api.forms.times import iso, short_iso
+from processor_api.handlers import without_origin
 from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
@@ -31,6 +33,9 @@ MOST_TEXT = 100
 """Characters of the text of an error in a table."""
 _VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+")
 """Parts of an error's text that differ from record to record: what is quoted, and numbers."""
+_PLACE = ("topic", "partition", "offset")
+MOST_LOOKED_AT = 1000
+"""Offsets before one without a letter in which the previous letter is searched for."""
 _HEADINGS = ("COUNT", "LEFT", "FIRST", "LAST", "ERROR", "TOPIC", "NODE", "AT", "TEXT")
 
 
@@ -158,21 +163,22 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         "dead_letter": {"topic": queue.topic, "partition": letter.partition, "offset": letter.offset},
         "timestamp": iso(letter.timestamp),
         "from": {"topic": letter.topic or None, "partition": letter.source_partition, "offset": letter.source_offset},
+        "origin": None if letter.origin is None else dict(zip(_PLACE, letter.origin, strict=True)),
         "node": letter.node or None,
         "exception": letter.exception or None,
         "message": letter.message,
         "replays": letter.replays,
         "key": _part(letter.key, read_key),
         "value": _part(letter.value, read_value),
-        "headers": headers_as_json(letter.headers),
+        "headers": headers_as_json(without_origin(letter.headers)),
         "added_headers": _added(letter),
     }
     if arguments.json:
         say(json_text(fields | {"stacktrace": letter.stacktrace}))
         return CLEAN
-    known = f"{letter.topic}, partition {letter.source_partition}, offset {letter.source_offset}"
+    known = _place(letter.topic, letter.source_partition, letter.source_offset)
     lines = {
-        "dead letter": f"{queue.topic}, partition {letter.partition}, offset {letter.offset}",
+        "dead letter": _place(queue.topic, letter.partition, letter.offset),
         "time": str(fields["timestamp"]),
         "from": known if letter.topic else "unknown: no record was being read",
         "node": letter.node or "not known",
@@ -182,6 +188,8 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         "value": as_text(fields["value"]),
         "headers": as_text(fields["headers"]),
     }
+    if letter.origin is not None:
+        lines["from"] += f", made from {_place(*letter.origin)}"
     if letter.added_headers:
         lines["added"] = as_text(fields["added_headers"])
     for name, text in lines.items():
@@ -192,21 +200,36 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     return CLEAN
 
 
+def _place(topic: str, partition: int, offset: int) -> str:
+    return f"{topic}, partition {partition}, offset {offset}"
+
+
 def _letter_at(queue: letters.LetterQueue, partition: TopicPartition, offset: int) -> letters.DeadLetter:
     if partition not in queue.partitions:
         raise CannotRun(f"topic {queue.topic!r} has partitions 0 to {len(queue.partitions) - 1}")
     with queue.consumer() as consumer:
         end = consumer.end_offsets([partition])[partition]
         beginning = consumer.beginning_offsets([partition])[partition]
-        if beginning <= offset < end:
-            for letter in letters.letters_between(consumer, {partition: offset}, {partition: offset + 1}):
-                if letter.offset == offset:
-                    return letter
+        if beginning >= end:
+            raise CannotRun(f"partition {partition.partition} of {queue.topic!r} is empty")
+        start, following = max(offset, beginning), None
+        if start < end:
+            following = next(letters.letters_between(consumer, {partition: start}, {partition: end}), None)
+        if following is not None and following.offset == offset:
+            return following
+    last, before = min(offset, end), deque[letters.DeadLetter](maxlen=1)
+    if last > beginning:
+        start = max(beginning, last - MOST_LOOKED_AT)
+        with queue.consumer() as consumer:
+            before.extend(letters.letters_between(consumer, {partition: start}, {partition: last}))
+    near = [f"{one.partition}:{one.offset}" for one in (*before, following) if one is not None]
+    inside = ", which is a transaction marker or was deleted" if beginning <= offset < end else ""
+    nearest = (
+        f". The nearest dead {'letter is' if len(near) == 1 else 'letters are'} {' and '.join(near)}" if near else ""
+    )
     raise CannotRun(
-        f"partition {partition.partition} of {queue.topic!r} has no record at offset {offset}; it has offsets"
-        f" {beginning} to {end - 1}"
-        if beginning < end
-        else f"partition {partition.partition} of {queue.topic!r} is empty"
+        f"partition {partition.partition} of {queue.topic!r} has no record at offset {offset}{inside}: give an offset"
+        f" from {beginning} to {end - 1}{nearest}"
     )
 
 

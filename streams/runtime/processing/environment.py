@@ -204,6 +204,8 @@ class TaskSettings:
     """Whether a task runs whose stores have rows that its serdes cannot read."""
     kept_outputs: Collection[str] | None = None
     """The topics whose records are kept, where those that sinks write to others are dropped; ``None`` keeps all."""
+    keeps_origins: bool = False
+    """Whether records of repartition topics name the record that they were made from, for dead letters."""
 
     @classmethod
     def of(
@@ -215,6 +217,7 @@ class TaskSettings:
         registry: Metrics | None = None,
         is_global: bool = False,
         kept_outputs: Collection[str] | None = None,
+        keeps_origins: bool = True,
     ) -> TaskSettings:
         """Returns the settings of tasks under a configuration."""
         return cls(
@@ -232,6 +235,7 @@ class TaskSettings:
             timestamp_after_max_handler=config.timestamp_after_max_handler,
             warns_of_schemas=config.state_on_schema_change == "warn",
             kept_outputs=kept_outputs,
+            keeps_origins=keeps_origins and config.errors_dead_letter_queue_topic_name is not None,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
@@ -11,6 +11,7 @@ from typing import Any
 
 from processor_api.context import TakeRun
 from processor_api.errors import ProcessingError, StreamsError
+from processor_api.handlers import origin_header, origin_in, without_origin
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward, HeaderList, Headers
 from processor_api.serde import Serde, Serdes
@@ -165,6 +166,9 @@ class _ChainBuilder:
         self.contexts: dict[str, NodeContext] = {}
         self.initialisers: list[Callable[[], None]] = []
         self.closers: list[Callable[[], None]] = []
+        names = plan.topology.repartition_topics if environment.settings.keeps_origins else ()
+        self.repartitions = frozenset(map(plan.real_name, names))
+        """The repartition topics whose records name their origin."""
 
     def add(self, node: Node) -> dict[str, BoundSource]:
         """Compiles one node; returns its sources by real topic name, if it is one."""
@@ -220,6 +224,8 @@ class _ChainBuilder:
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
             written = collector.sink(node, topic, key_serde, value_serde, errors)
+            if topic in self.repartitions:
+                written = _naming_origin(written, environment.cursor, self.repartitions)
             kept, exact_key, exact_value = environment.settings.kept_outputs, key_serde.exact, value_serde.exact
             if kept is None or topic in kept or node.partitioner or exact_key is None or exact_value is None:
                 return written
@@ -236,6 +242,8 @@ class _ChainBuilder:
         what = f"source {name!r}"
         self.environment.metrics.nodes.add_source(name, topic)
         forward = forward_to(list(reversed(self.children[name].values())))
+        if topic in self.repartitions:
+            forward = _hiding_origin(forward)
         key_serde = self.environment.key_serde(node.key_serde, what, topic)
         value_serde = self.environment.value_serde(node.value_serde, what, topic)
         takes_headers = key_serde.takes_headers or value_serde.takes_headers
@@ -276,6 +284,36 @@ class _ChainBuilder:
                 return True
             found += [parent for parent in above.parents if parent not in found]
         return False
+
+
+def _naming_origin(write: Forward, cursor: Cursor, repartitions: Container[str]) -> Forward:
+    """Returns a sink that adds the place of the current record to the headers: its own, or that which it has from a
+    repartition topic itself."""
+
+    def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        topic, partition = cursor.source
+        message, place = cursor.message, None
+        if topic in repartitions:
+            place = origin_in(message.headers())
+        elif topic is not None:
+            place = topic, partition, message.offset()
+        if place is not None:
+            headers = [*(headers or ()), origin_header(*place)]
+        write(key, value, timestamp, headers)
+
+    return sink
+
+
+def _hiding_origin(forward: Forward) -> Forward:
+    """Returns a source that passes on records without the header that a sink before a repartition topic has added."""
+
+    def source(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if headers:
+            kept = without_origin(headers)
+            headers = Headers(kept) if isinstance(headers, Headers) else kept or None
+        forward(key, value, timestamp, headers)
+
+    return source
 
 
 def build_chain(

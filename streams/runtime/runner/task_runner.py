@@ -246,6 +246,7 @@ class TaskRunner:
                 log_each_put=config.changelog_updates == "each",
                 global_store=resources.global_store,
                 kept_outputs=self._options.kept_outputs,
+                keeps_origins=False,  # A run takes only records without headers together.
             ),
             error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
