@@ -20,7 +20,7 @@ class WriteInTrial(StreamsError):
 
 _of_process: list[str] = []
 _without_registry: list[Callable[[str], None]] = []
-"""What the trials of the process call that continue without a registry."""
+"""The functions that trials which continue without a registry call with a sentence."""
 
 
 class _TrialOfThread(threading.local):

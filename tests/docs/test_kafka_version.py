@@ -21,7 +21,14 @@ KAFKA_VERSION = release_of(POM)
 RELEASE = re.compile(r"(?<![\w.-])(?<!Spark )(?<!pandas )([34]\.\d\.\d)(?![\w-]|\.\d)")
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/*.md", "deploy/**/*", "examples/**/*.md", ".github/**/*", "docker-compose.yml")
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "deploy/**/*",
+        "examples/**/*.md",
+        ".github/**/*",
+        "streams/cli/new/project/*.yaml",
+    )
     for page in ROOT.glob(pattern)
     if page.is_file() and page.name != "CHANGELOG.md"
 )
@@ -58,7 +65,9 @@ def test_releases_are_told_from_other_numbers() -> None:
 
 
 def test_the_compose_file_and_the_first_page_have_that_release() -> None:
-    image = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]["kafka"]["image"]
+    image = YAML(typ="safe", pure=True).load(ROOT / "streams/cli/new/project/compose.yaml")["services"]["kafka"][
+        "image"
+    ]
     assert image == f"apache/kafka:{KAFKA_VERSION}"
     assert f"| Kafka Streams {KAFKA_VERSION} |" in (ROOT / "README.md").read_text()
     assert f"Apache Kafka {KAFKA_VERSION}: one node in `make test`" in (ROOT / "docs" / "versions.md").read_text()

@@ -39,6 +39,7 @@ READING = {
     "spark check",
     "spark diff",
     "completion",
+    "new",
 }
 """Commands that change nothing on a cluster."""
 ELSEWHERE = {

@@ -29,7 +29,7 @@ class TableTopic:
     expires: bool = False
     """Whether the rows of the table have a time to live."""
     history_ms: int = 0
-    """For how long a versioned table keeps versions."""
+    """The time for which a versioned table keeps versions, in ms."""
 
     def settings(self) -> dict[str, str]:
         """Returns the settings with which the topic is created."""
