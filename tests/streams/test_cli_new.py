@@ -58,11 +58,24 @@ def test_a_trial_shows_its_results(shop: Path) -> None:
     assert (found["topic"], found["key"], found["value"]) == ("revenue-by-customer", "ann", {"orders": 1, "cents": 500})
 
 
-def test_its_settings_are_valid(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def shown(folder: Path, *words: str) -> str:
+    """What a command prints, in a process of its own: the module of each application has the name `app`."""
+    command = [sys.executable, "-m", "streams", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_its_topology_is_described(shop: Path) -> None:
+    described = shown(shop, "describe", "app.py")
+    assert "topics: [orders]" in described
+    assert "topic: revenue-by-customer" in described
+
+
+def test_its_settings_are_valid(shop: Path) -> None:
     """And the application has the name of the directory."""
-    assert main(["config", "show", "shop/app.py", "--given"]) == 0
-    found = capsys.readouterr().out
-    assert re.search(r"^application\.id = shop +# \S*streams\.toml$", found, re.MULTILINE)
+    found = shown(shop, "config", "show", "app.py", "--given")
+    assert re.search(r"^application\.id = shop +# streams\.toml$", found, re.MULTILINE)
     assert re.search(r"^processing\.guarantee = exactly_once_v2 ", found, re.MULTILINE)
 
 
