@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from dsl.compiler.compile import compile_plan
 from dsl.compiler.default_serdes import DefaultSerdes
 from dsl.global_ktable import GlobalKTable
-from dsl.options import Consumed, Materialized, with_serdes
+from dsl.options import Consumed, K, Materialized, V, with_serdes
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import PlannedStore
@@ -17,16 +17,12 @@ from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
 from processor_api.errors import TopologyError
 from processor_api.processor import Processor
-from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from processor_api.user_code.given_values import attribute_of
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 Topics = str | re.Pattern[str] | Iterable[str]
 
@@ -89,39 +85,14 @@ class StreamsBuilder:
             key, value = as_default(key), as_default(value)
         self._serdes = DefaultSerdes(key=key, value=value)
 
-    @overload
     def stream(
         self,
         topics: Topics,
-        consumed: Consumed[K, V],
+        consumed: Consumed[K, V] | None = None,
         *,
         key_serde: SerdeLike[K] | None = None,
         value_serde: SerdeLike[V] | None = None,
-    ) -> KStream[K, V]: ...
-    @overload
-    def stream(
-        self, topics: Topics, *, key_serde: Serde[K] | type[K], value_serde: Serde[V] | type[V]
-    ) -> KStream[K, V]: ...
-    @overload
-    def stream(
-        self, topics: Topics, *, key_serde: str | None = None, value_serde: Serde[V] | type[V]
-    ) -> KStream[Any, V]: ...
-    @overload
-    def stream(
-        self,
-        topics: Topics,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-    ) -> KStream[Any, Any]: ...
-    def stream(
-        self,
-        topics: Topics,
-        consumed: Consumed[Any, Any] | None = None,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-    ) -> KStream[Any, Any]:
+    ) -> KStream[K, V]:
         """Returns a stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
 
         Streams of the same topics share one source. Serdes can be given beside ``consumed`` or in it. Types come from
@@ -140,45 +111,15 @@ class StreamsBuilder:
         how = with_serdes(consumed, Consumed, "stream", key_serde, value_serde)
         return KStream(stream_nodes.stream(self._plan_builder, topics, how))
 
-    @overload
     def table(
         self,
         topic: str,
-        consumed: Consumed[K, V],
+        consumed: Consumed[K, V] | None = None,
         *,
         key_serde: SerdeLike[K] | None = None,
         value_serde: SerdeLike[V] | None = None,
         materialized: Materialized[K, V] | str | None = None,
-    ) -> KTable[K, V]: ...
-    @overload
-    def table(self, topic: str, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
-    @overload
-    def table(
-        self,
-        topic: str,
-        *,
-        key_serde: str | None = None,
-        value_serde: Serde[V] | type[V],
-        materialized: Materialized[Any, V] | str | None = None,
-    ) -> KTable[Any, V]: ...
-    @overload
-    def table(
-        self,
-        topic: str,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-        materialized: Materialized[Any, Any] | str | None = None,
-    ) -> KTable[Any, Any]: ...
-    def table(
-        self,
-        topic: str,
-        consumed: Consumed[Any, Any] | None = None,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-        materialized: Materialized[Any, Any] | str | None = None,
-    ) -> KTable[Any, Any]:
+    ) -> KTable[K, V]:
         """Returns a table of the latest values of a topic: null values delete, records without a key are dropped.
 
         The same serdes serve the topic and the store. They can be given here or in ``consumed``, which win over those
@@ -194,45 +135,15 @@ class StreamsBuilder:
         how = with_serdes(consumed, Consumed, "table", key_serde, value_serde)
         return KTable(table_nodes.table(self._plan_builder, topic, how, materialized))
 
-    @overload
     def global_table(
         self,
         topic: str,
-        consumed: Consumed[K, V],
+        consumed: Consumed[K, V] | None = None,
         *,
         key_serde: SerdeLike[K] | None = None,
         value_serde: SerdeLike[V] | None = None,
         materialized: Materialized[K, V] | str | None = None,
-    ) -> GlobalKTable[K, V]: ...
-    @overload
-    def global_table(self, topic: str, *, materialized: Materialized[K, V]) -> GlobalKTable[K, V]: ...
-    @overload
-    def global_table(
-        self,
-        topic: str,
-        *,
-        key_serde: str | None = None,
-        value_serde: Serde[V] | type[V],
-        materialized: Materialized[Any, V] | str | None = None,
-    ) -> GlobalKTable[Any, V]: ...
-    @overload
-    def global_table(
-        self,
-        topic: str,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-        materialized: Materialized[Any, Any] | str | None = None,
-    ) -> GlobalKTable[Any, Any]: ...
-    def global_table(
-        self,
-        topic: str,
-        consumed: Consumed[Any, Any] | None = None,
-        *,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
-        materialized: Materialized[Any, Any] | str | None = None,
-    ) -> GlobalKTable[Any, Any]:
+    ) -> GlobalKTable[K, V]:
         """Returns a table of the latest values of a topic that every process holds as a whole: a :class:`GlobalKTable`.
 
         It always has a store. The topic is its changelog, so that the options of ``materialized`` for logging and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
-from typing import Any, Generic, SupportsIndex, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from processor_api.errors import ConfigError
 from processor_api.serde import Serde, Serdes
@@ -124,9 +124,31 @@ class Avro(SchemaSerde[T]):
 
     kind = "avro"
 
+    @overload
     def __init__(
         self,
-        model: type[T] | Any = None,
+        model: type[T],
+        *,
+        schema: Any = None,
+        name: str | None = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Avro[Any],
+        model: Any = None,
+        *,
+        schema: Any = None,
+        name: str | None = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        model: Any = None,
         *,
         schema: Any = None,
         name: str | None = None,
@@ -174,9 +196,29 @@ class JsonSchema(SchemaSerde[T]):
 
     kind = "json schema"
 
+    @overload
     def __init__(
         self,
-        model: type[T] | Any = None,
+        model: type[T],
+        *,
+        schema: Any = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: JsonSchema[Any],
+        model: Any = None,
+        *,
+        schema: Any = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        model: Any = None,
         *,
         schema: Any = None,
         references: Iterable[Any] = (),

@@ -48,7 +48,7 @@ from streams.testing.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
-from streams.testing.topics import TestInputTopic, TestOutputTopic
+from streams.testing.topics import K, TestInputTopic, TestOutputTopic, V
 
 log = logging.getLogger("streams.testing")
 
@@ -175,12 +175,12 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: SerdeLike[Any] | None = None,
-        value_serde: SerdeLike[Any] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
-    ) -> TestInputTopic:
+    ) -> TestInputTopic[K, V]:
         """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source or
         sink, otherwise the application's defaults.
 
@@ -202,8 +202,8 @@ class TopologyTestDriver:
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(
-        self, topic: str, key_serde: SerdeLike[Any] | None = None, value_serde: SerdeLike[Any] | None = None
-    ) -> TestOutputTopic:
+        self, topic: str, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
+    ) -> TestOutputTopic[K, V]:
         """Returns a reader of typed records from a topic. Serdes not given are those of the topology's source or
         sink, otherwise the application's defaults.
 

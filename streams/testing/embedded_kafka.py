@@ -16,7 +16,7 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.record import HeaderList
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serde
 from processor_api.task_id import TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.durations import Duration, Timeout, Timestamp, to_ms, to_seconds, to_timestamp_ms
@@ -27,7 +27,7 @@ from streams.config import StreamsConfig
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.settings import with_defaults
-from streams.testing.topics import TestInputTopic, TestRecord
+from streams.testing.topics import K, TestInputTopic, TestRecord, V
 
 READ_S = 30
 START_S = 30
@@ -69,12 +69,12 @@ class EmbeddedKafka:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: SerdeLike[Any] = Serdes.STRING,
-        value_serde: SerdeLike[Any] = Serdes.STRING,
+        key_serde: SerdeLike[K] = "string",
+        value_serde: SerdeLike[V] = "string",
         *,
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
-    ) -> TestInputTopic:
+    ) -> TestInputTopic[K, V]:
         """Returns a writer of typed records to a topic, which is created if there is none.
 
         The key decides on the partition.
@@ -109,11 +109,11 @@ class EmbeddedKafka:
         self,
         topic: str,
         count: int,
-        key_serde: SerdeLike[Any] = Serdes.STRING,
-        value_serde: SerdeLike[Any] = Serdes.STRING,
+        key_serde: SerdeLike[K] = "string",
+        value_serde: SerdeLike[V] = "string",
         *,
         timeout: Timeout = READ_S,
-    ) -> list[TestRecord]:
+    ) -> list[TestRecord[K, V]]:
         """Waits for the next ``count`` committed records of a topic that were not read here yet.
 
         :param timeout: a ``timedelta`` or seconds.
@@ -125,7 +125,7 @@ class EmbeddedKafka:
         value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
         timeout_s = to_seconds(timeout, "timeout")
         deadline_s = self._clock.monotonic() + timeout_s
-        found: list[TestRecord] = []
+        found: list[TestRecord[K, V]] = []
         while len(found) < count:
             message = consumer.poll(0.05)
             if message is not None:
@@ -190,7 +190,7 @@ class EmbeddedKafka:
         self.close()
 
 
-def _record(message: Any, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestRecord:
+def _record(message: Any, key_serde: Serde[K], value_serde: Serde[V]) -> TestRecord[K, V]:
     key, value = message.key(), message.value()
     record = TestRecord(None, None, message.timestamp()[1], message.headers())
     record.key = None if key is None else key_serde.with_headers(record.headers).deserialize(key)

@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
@@ -14,8 +14,17 @@ from processor_api.serde import Serde
 from processor_api.texts import kind_and_text
 from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 
+if TYPE_CHECKING:
+    import typing_extensions
 
-class TestRecord:
+    K = typing_extensions.TypeVar("K", default=Any)
+    V = typing_extensions.TypeVar("V", default=Any)
+else:  # what is given by name has no type that a checker knows
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+
+class TestRecord(Generic[K, V]):
     """A record in or out of the driver, with key, value, timestamp in ms and headers.
 
     An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts. One that was read
@@ -33,12 +42,12 @@ class TestRecord:
     __match_args__ = ("key", "value", "timestamp", "headers")
 
     def __init__(
-        self, key: Any, value: Any, timestamp: Timestamp | None = None, headers: HeaderList | None = None
+        self, key: K | None, value: V | None, timestamp: Timestamp | None = None, headers: HeaderList | None = None
     ) -> None:
         if type(timestamp) is not int and timestamp is not None:
             timestamp = to_timestamp_ms(timestamp, "timestamp")
-        self.key = key
-        self.value = value
+        self.key: K = key  # type: ignore[assignment]  # null has the type of the others, as in streams and tables
+        self.value: V = value  # type: ignore[assignment]
         self.timestamp: int | None = timestamp
         self.headers: Headers = Headers(headers) if headers else Headers()
         self.partition: int | None = None
@@ -73,7 +82,7 @@ class Pipe(Protocol):
     ) -> None: ...
 
 
-class TestInputTopic:
+class TestInputTopic(Generic[K, V]):
     """A writer of records to a topic, made by :meth:`TopologyTestDriver.create_input_topic`.
 
     It has a time of its own, which records without a timestamp get, and which advances after each of them.
@@ -91,8 +100,8 @@ class TestInputTopic:
         self,
         pipe: Pipe,
         topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         start_timestamp: int,
         auto_advance_ms: int,
     ) -> None:
@@ -104,7 +113,7 @@ class TestInputTopic:
         self._step = _forward(auto_advance_ms, "auto_advance")
 
     def pipe_input(
-        self, key: Any, value: Any, timestamp: Timestamp | None = None, headers: HeaderList | None = None
+        self, key: K | None, value: V | None, timestamp: Timestamp | None = None, headers: HeaderList | None = None
     ) -> None:
         """Pipes one record; without a timestamp it takes the topic's time, which then advances.
 
@@ -129,7 +138,7 @@ class TestInputTopic:
             own or headers,
         )
 
-    def pipe_value(self, value: Any, timestamp: Timestamp | None = None) -> None:
+    def pipe_value(self, value: V | None, timestamp: Timestamp | None = None) -> None:
         """Pipes one record without a key.
 
         ::
@@ -139,7 +148,7 @@ class TestInputTopic:
         """
         self.pipe_input(None, value, timestamp)
 
-    def pipe_record(self, record: TestRecord) -> None:
+    def pipe_record(self, record: TestRecord[K, V]) -> None:
         """Pipes one record with its timestamp, if it has one, and its headers.
 
         ::
@@ -149,7 +158,7 @@ class TestInputTopic:
         """
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
-    def pipe_records(self, records: Iterable[TestRecord]) -> None:
+    def pipe_records(self, records: Iterable[TestRecord[K, V]]) -> None:
         """Pipes records in order, each as :meth:`pipe_record` does.
 
         ::
@@ -162,7 +171,7 @@ class TestInputTopic:
 
     def pipe_key_values(
         self,
-        pairs: Iterable[tuple[Any, Any]],
+        pairs: Iterable[tuple[K | None, V | None]],
         start_timestamp: Timestamp | None = None,
         advance: Duration = 0,
     ) -> None:
@@ -178,7 +187,7 @@ class TestInputTopic:
             self.pipe_input(key, value, timestamp)
 
     def pipe_values(
-        self, values: Iterable[Any], start_timestamp: Timestamp | None = None, advance: Duration = 0
+        self, values: Iterable[V | None], start_timestamp: Timestamp | None = None, advance: Duration = 0
     ) -> None:
         """Pipes records without keys, with timestamps as :meth:`pipe_key_values` gives them.
 
@@ -213,7 +222,7 @@ class TestInputTopic:
         return itertools.count(first, step)
 
 
-class TestOutputTopic:
+class TestOutputTopic(Generic[K, V]):
     """A reader of records from a topic, made by :meth:`TopologyTestDriver.create_output_topic`.
 
     Two readers of one topic share the unread records.
@@ -231,8 +240,8 @@ class TestOutputTopic:
         self,
         queue: deque[Any],
         topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         nothing_to_read: Callable[[str], str],
     ) -> None:
         self._queue = queue
@@ -251,7 +260,7 @@ class TestOutputTopic:
         """Whether all records were read."""
         return not self._queue
 
-    def read_record(self) -> TestRecord:
+    def read_record(self) -> TestRecord[K, V]:
         """Returns the oldest record that was not read.
 
         ::
@@ -267,9 +276,9 @@ class TestOutputTopic:
             self._fail()
         return self._next()
 
-    def _next(self) -> TestRecord:
+    def _next(self) -> TestRecord[K, V]:
         key, value, timestamp, headers, partition = self._queue[0]
-        record = TestRecord(None, None, timestamp, headers)
+        record: TestRecord[K, V] = TestRecord(None, None, timestamp, headers)
         record.key = self._read("key", self._key_serde.with_headers(record.headers), key)
         record.value = self._read("value", self._value_serde.with_headers(record.headers), value)
         record.partition = partition
@@ -289,7 +298,7 @@ class TestOutputTopic:
     def _fail(self) -> NoReturn:
         raise LookupError(self._nothing_to_read(self._topic))
 
-    def read_value(self) -> Any:
+    def read_value(self) -> V:
         """Returns the value of the oldest record that was not read.
 
         ::
@@ -299,7 +308,7 @@ class TestOutputTopic:
         """
         return self.read_record().value
 
-    def read_key_value(self) -> tuple[Any, Any]:
+    def read_key_value(self) -> tuple[K, V]:
         """Returns key and value of the oldest record that was not read.
 
         ::
@@ -310,7 +319,7 @@ class TestOutputTopic:
         record = self.read_record()
         return record.key, record.value
 
-    def read_records(self) -> list[TestRecord]:
+    def read_records(self) -> list[TestRecord[K, V]]:
         """Returns all records that were not read, in order.
 
         ::
@@ -320,7 +329,7 @@ class TestOutputTopic:
         """
         return [self._next() for _ in range(len(self._queue))]
 
-    def read_values(self) -> list[Any]:
+    def read_values(self) -> list[V]:
         """Returns the values of all records that were not read, in order.
 
         ::
@@ -330,7 +339,7 @@ class TestOutputTopic:
         """
         return [record.value for record in self.read_records()]
 
-    def read_key_values(self) -> list[tuple[Any, Any]]:
+    def read_key_values(self) -> list[tuple[K, V]]:
         """Returns the keys and values of all records that were not read, in order.
 
         ::
@@ -340,7 +349,7 @@ class TestOutputTopic:
         """
         return [(record.key, record.value) for record in self.read_records()]
 
-    def read_key_values_to_map(self) -> dict[Any, Any]:
+    def read_key_values_to_map(self) -> dict[K, V]:
         """Returns the last value of each key, of the records that were not read.
 
         ::
