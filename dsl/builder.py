@@ -9,7 +9,7 @@ from typing import Any
 from dsl.compiler.compile import compile_plan
 from dsl.compiler.default_serdes import DefaultSerdes
 from dsl.global_ktable import GlobalKTable
-from dsl.options import Consumed, K, Materialized, V, with_serdes
+from dsl.options import Consumed, Materialized, with_serdes
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import PlannedStore
@@ -23,6 +23,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from processor_api.user_code.given_values import attribute_of
+from processor_api.user_code.open_types import K, V
 
 Topics = str | re.Pattern[str] | Iterable[str]
 

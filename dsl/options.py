@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
@@ -25,16 +25,9 @@ from processor_api.user_code.given_serdes import SerdeOption, serde_option
 from processor_api.user_code.given_values import is_of
 from processor_api.user_code.migrating_serde import Migrate
 from processor_api.user_code.offset_reset import AutoOffsetReset
+from processor_api.user_code.open_types import K, V
 from state.engine.registry import check_engine
 
-if TYPE_CHECKING:
-    import typing_extensions
-
-    K = typing_extensions.TypeVar("K", default=Any)
-    V = typing_extensions.TypeVar("V", default=Any)
-else:  # what is given by name has no type that a checker knows
-    K = TypeVar("K")
-    V = TypeVar("V")
 S = TypeVar("S")
 
 

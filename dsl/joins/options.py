@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic
 
 from dsl.naming import validate_name
 from dsl.options import check_store_options
@@ -15,17 +15,7 @@ from processor_api.texts import repr_of
 from processor_api.user_code.checks import check_fields
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
-
-if TYPE_CHECKING:
-    import typing_extensions
-
-    K = typing_extensions.TypeVar("K", default=Any)
-    V1 = typing_extensions.TypeVar("V1", default=Any)
-    V2 = typing_extensions.TypeVar("V2", default=Any)
-else:  # what is given by name has no type that a checker knows
-    K = TypeVar("K")
-    V1 = TypeVar("V1")
-    V2 = TypeVar("V2")
+from processor_api.user_code.open_types import V1, V2, K
 
 
 @dataclass(frozen=True, kw_only=True)

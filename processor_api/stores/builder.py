@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from processor_api.errors import TopologyError
 from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
@@ -15,9 +15,7 @@ from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike, SerdeOption, serde_option
 from processor_api.user_code.given_values import attribute_of, texts_by_name
-
-K = TypeVar("K")
-V = TypeVar("V")
+from processor_api.user_code.open_types import K, V
 
 
 def _named(builder: StoreBuilder[Any, Any]) -> tuple[str, dict[str, Any]]:

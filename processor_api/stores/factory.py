@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
@@ -23,9 +23,7 @@ from processor_api.texts import repr_of
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.given_values import check_flags
-
-K = TypeVar("K")
-V = TypeVar("V")
+from processor_api.user_code.open_types import K, V
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
 _LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"

@@ -23,9 +23,8 @@ from processor_api.stores.contracts import (
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import Timestamp, whole_ms
+from processor_api.user_code.open_types import K, V
 
-K = TypeVar("K")
-V = TypeVar("V")
 R_co = TypeVar("R_co", covariant=True)
 
 

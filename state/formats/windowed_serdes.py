@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from processor_api.forms.json_values import expected
 from processor_api.forms.times import iso, time_ms
@@ -15,9 +15,9 @@ from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.open_types import K
 from state.formats import keys
 
-K = TypeVar("K")
 _SHAPE = 'an object {"key": ..., "start": TIME, "end": TIME}'
 
 

@@ -138,7 +138,18 @@ class Avro(SchemaSerde[T]):
     @overload
     def __init__(
         self: Avro[Any],
-        model: Any = None,
+        model: None = None,
+        *,
+        schema: Any = None,
+        name: str | None = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Avro[object],
+        model: object,
         *,
         schema: Any = None,
         name: str | None = None,
@@ -209,7 +220,17 @@ class JsonSchema(SchemaSerde[T]):
     @overload
     def __init__(
         self: JsonSchema[Any],
-        model: Any = None,
+        model: None = None,
+        *,
+        schema: Any = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: JsonSchema[object],
+        model: object,
         *,
         schema: Any = None,
         references: Iterable[Any] = (),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from processor_api.forms.json_values import expected
 from processor_api.serde import Serde, Serdes, WrappingSerde, json_part, part_of_json
 from processor_api.user_code.given_serdes import SerdeLike, as_serde
-
-T = TypeVar("T")
+from processor_api.user_code.open_types import V
 
 _CONSTANT_SIZE, _VARIABLE_SIZE = 0, 1
 _NULL = -1
@@ -26,7 +25,7 @@ _FIXED_SIZES: dict[int, int] = {
 """Java's fixed-size serdes; boolean and void are not among them. Keyed by identity: a custom serde is never one."""
 
 
-class ListSerde(WrappingSerde[list[T | None]]):
+class ListSerde(WrappingSerde[list[V | None]]):
     """Lists whose items an inner serde writes; an item may be ``None``.
 
     Items of a fixed-size serde (short, integer, long, float, double, uuid) are written without lengths, and the
@@ -37,10 +36,10 @@ class ListSerde(WrappingSerde[list[T | None]]):
 
     __slots__ = ("_fixed_size",)
 
-    inner: Serde[T]
+    inner: Serde[V]
     """The serde of the items."""
 
-    def __init__(self, inner: SerdeLike[T], *, fixed_size: int | None = None) -> None:
+    def __init__(self, inner: SerdeLike[V], *, fixed_size: int | None = None) -> None:
         try:
             self.inner = as_serde(inner)
         except TypeError as error:
@@ -58,32 +57,32 @@ class ListSerde(WrappingSerde[list[T | None]]):
         """Returns a list with what each item holds without a type of the application."""
         return self._items(data, self.inner.plain)
 
-    def of_plain(self, plain: Any) -> list[T | None]:
+    def of_plain(self, plain: Any) -> list[V | None]:
         """Returns the list of the values that the items stand for."""
         _check(plain)
         return [None if item is None else self.inner.of_plain(item) for item in plain]
 
-    def to_json(self, value: list[T | None]) -> Any:
+    def to_json(self, value: list[V | None]) -> Any:
         """Returns a list of what the inner serde returns of each item."""
         return [json_part(self.inner, item) for item in value]
 
-    def from_json(self, given: Any) -> list[T | None]:
+    def from_json(self, given: Any) -> list[V | None]:
         """Returns the list of the items that those of a list of JSON stand for."""
         if not isinstance(given, list):
             raise expected("a list")
         return [part_of_json(self.inner, item) for item in given]
 
-    def _around(self, inner: Serde[Any]) -> Serde[list[T | None]]:
+    def _around(self, inner: Serde[Any]) -> Serde[list[V | None]]:
         return ListSerde(inner, fixed_size=self._fixed_size)
 
-    def _write_constant(self, items: Sequence[T | None]) -> bytes:
+    def _write_constant(self, items: Sequence[V | None]) -> bytes:
         _check(items)
         nulls = [position for position, item in enumerate(items) if item is None]
         serialize = self.inner.serialize
         head = struct.pack(f">bi{len(nulls)}ii", _CONSTANT_SIZE, len(nulls), *nulls, len(items))
         return head + b"".join([serialize(item) for item in items if item is not None])
 
-    def _write_variable(self, items: Sequence[T | None]) -> bytes:
+    def _write_variable(self, items: Sequence[V | None]) -> bytes:
         _check(items)
         serialize, length = self.inner.serialize, _INT.pack
         parts = [struct.pack(">bi", _VARIABLE_SIZE, len(items))]
@@ -95,7 +94,7 @@ class ListSerde(WrappingSerde[list[T | None]]):
                 parts += (length(len(data)), data)
         return b"".join(parts)
 
-    def _read(self, data: bytes) -> list[T | None]:
+    def _read(self, data: bytes) -> list[V | None]:
         return self._items(data, self.inner.deserialize)
 
     def _items(self, data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
@@ -144,7 +143,7 @@ def _read_variable(data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
     return items
 
 
-def list_serde(inner: SerdeLike[T]) -> ListSerde[T]:
+def list_serde(inner: SerdeLike[V]) -> ListSerde[V]:
     """Returns a serde of lists whose items ``inner`` writes.
 
     ::

@@ -32,6 +32,7 @@ from processor_api.topology.function import TopologyLike
 from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.open_types import K, V
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
 from streams.kafka.topics.readers import reader_of
@@ -48,7 +49,7 @@ from streams.testing.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
-from streams.testing.topics import K, TestInputTopic, TestOutputTopic, V
+from streams.testing.topics import TestInputTopic, TestOutputTopic
 
 log = logging.getLogger("streams.testing")
 

@@ -21,13 +21,14 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.durations import Duration, Timeout, Timestamp, to_ms, to_seconds, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
+from processor_api.user_code.open_types import K, V
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.settings import with_defaults
-from streams.testing.topics import K, TestInputTopic, TestRecord, V
+from streams.testing.topics import TestInputTopic, TestRecord
 
 READ_S = 30
 START_S = 30

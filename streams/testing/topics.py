@@ -6,22 +6,14 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol
 
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text
 from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
-
-if TYPE_CHECKING:
-    import typing_extensions
-
-    K = typing_extensions.TypeVar("K", default=Any)
-    V = typing_extensions.TypeVar("V", default=Any)
-else:  # what is given by name has no type that a checker knows
-    K = TypeVar("K")
-    V = TypeVar("V")
+from processor_api.user_code.open_types import K, V
 
 
 class TestRecord(Generic[K, V]):

@@ -7,11 +7,14 @@ revealed, or the mistake.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tools.editors.__main__ import PROGRAMS, diagnostics, problems_of, text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -235,25 +238,44 @@ names.foreign_key_join(ages, lambda key, value: key, lambda name, age: age)  # C
 """
 
 TEXT = PROGRAM.replace("\n# ^ ", "  # ")
+SERDES = text_of(PROGRAMS[1])
+"""The program that `make editors` checks, too."""
+PYRIGHT = shutil.which("basedpyright", path=ROOT / ".venv-editors" / "bin") or shutil.which("pyright")
 
 Found = dict[int, list[str]]
 
-SAID = re.compile(r"program\.py:(\d+): (note: Revealed type is|error:) (.*)")
-MODULES = re.compile(r"\b(dsl\.streams|builtins|program|processor_api\.stores\.windowed)\.")
-WINDOWED = re.compile(r"tuple\[(\w+), tuple\[int, int, fallback=Window\], fallback=(Windowed\[\1\])\]")
+SAID = re.compile(r"(\w+)\.py:(\d+): (?:note: Revealed type is|error:) (.*)")
+MODULES = re.compile(r"\b(?:\w+\.)+(?=\w)")
+_INNER = r"(?:[^\[\]]|\[[^\[\]]*\])*"
+NAMED_TUPLE = re.compile(rf"tuple\[{_INNER}, fallback=(\w+\[{_INNER}\])\]")
+
+
+def as_typed(text: str) -> str:
+    """Returns what mypy reports with names as a program has them: without modules, and named tuples by their names."""
+    text = MODULES.sub("", text.replace("fallback=processor_api.stores.windowed.Window]", "Window]"))
+    while (shorter := NAMED_TUPLE.sub(r"\1", text)) != text:
+        text = shorter
+    return text
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What the checker says, by the number of the line."""
-    program = tmp_path_factory.mktemp("typed") / "program.py"
-    program.write_text(TEXT)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(program)]
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+    """What the checker says of the programs, by the number of the line. It runs once for both."""
+    folder = tmp_path_factory.mktemp("typed")
+    (folder / "program.py").write_text(TEXT)
+    (folder / "serdes.py").write_text(SERDES)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context"]
+    command += [str(folder / "program.py"), str(folder / "serdes.py")]
     output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    said: Found = {}
-    for number, _, text in SAID.findall(output):
-        said.setdefault(int(number), []).append(WINDOWED.sub(r"\2", MODULES.sub("", text)))
+    said: dict[str, Found] = {"program": {}, "serdes": {}}
+    for program, number, text in SAID.findall(output):
+        said[program].setdefault(int(number), []).append(as_typed(text))
     return said
+
+
+@pytest.fixture(scope="module")
+def found(checked: dict[str, Found]) -> Found:
+    return checked["program"]
 
 
 EXPECTED = [
@@ -276,3 +298,15 @@ def test_a_mistake_is_found(found: Found, number: int, line: str, expected: str)
 
 def test_nothing_else_is_found(found: Found) -> None:
     assert {number: text for number, text in found.items() if number not in {one[0] for one in EXPECTED}} == {}
+
+
+def test_serdes_options_windows_and_reads_are_typed(checked: dict[str, Found]) -> None:
+    """Types follow serdes, and each planted mistake is found."""
+    assert list(problems_of(SERDES, checked["serdes"])) == []
+
+
+@pytest.mark.skipif(PYRIGHT is None, reason="pyright is in no folder of PATH: `make editors` brings and runs it")
+def test_editors_with_pyright_agree(tmp_path: Path) -> None:
+    found = diagnostics(Path(str(PYRIGHT)), tmp_path)
+    problems = {one.name: list(problems_of(text_of(one), found[one.name])) for one in PROGRAMS}
+    assert problems == {"program.py": [], "serdes.py": []}
