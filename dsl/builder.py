@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from dsl.compiler.compile import compile_plan
 from dsl.compiler.default_serdes import DefaultSerdes
@@ -12,11 +12,13 @@ from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized, with_serdes
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
+from dsl.plan.models import Models, model_serdes
 from dsl.plan.nodes import PlannedStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
 from processor_api.errors import TopologyError
 from processor_api.processor import Processor
+from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.texts import repr_of
@@ -55,6 +57,7 @@ class StreamsBuilder:
         key_serde: SerdeLike[Any] | None = None,
         value_serde: SerdeLike[Any] | None = None,
         schema_registry: Any = None,
+        models: Literal["json"] | Callable[[Any], Serde[Any]] | None = None,
     ) -> None:
         """Makes a builder without streams and tables.
 
@@ -70,13 +73,17 @@ class StreamsBuilder:
             So ``value_serde``.
         :param schema_registry: a :class:`~streams.registry.SchemaRegistry` for all serdes of this builder that need one
             and were given none, before that of the application's settings.
-        :raises TopologyError: if a serde is none of these, or the registry is none.
+        :param models: how this builder writes models and dataclasses: ``"json"``, or a function that returns the serde
+            of a class, such as :class:`~streams.registry.Avro`. If a function is annotated to return a class, that
+            class then decides on the serde of the result, unless you give one. ``None``: it does not.
+        :raises TopologyError: if a serde is none of these, or the registry or ``models`` is none.
         :raises ConfigError: if a setting is unknown, or its value wrong.
         """
-        self._plan_builder = PlanBuilder()
         self._settings = read_settings(config)
         key = optional_serde(key_serde, "key_serde", "StreamsBuilder")
         value = optional_serde(value_serde, "value_serde", "StreamsBuilder")
+        follow = Models(model_serdes(models), key, value)
+        self._plan_builder = PlanBuilder(follow)
         if schema_registry is not None:
             as_default = attribute_of(schema_registry, "as_default")
             if not callable(as_default):
@@ -84,7 +91,7 @@ class StreamsBuilder:
                     f"schema_registry of StreamsBuilder must be a SchemaRegistry, got {repr_of(schema_registry)}"
                 )
             key, value = as_default(key), as_default(value)
-        self._serdes = DefaultSerdes(key=key, value=value)
+        self._serdes = DefaultSerdes(key=key, value=value, models=follow)
 
     def stream(
         self,

@@ -14,6 +14,7 @@ from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, announced_by, shared_tables
 from dsl.compiler.table_metadata import TableMetadata, table_metadata, table_view, with_old_values
 from dsl.plan.materialization import buffer_builder, key_value_builder, window_store_builder
+from dsl.plan.models import followed_in
 from dsl.plan.nodes import (
     GlobalSource,
     Materialization,
@@ -132,11 +133,19 @@ def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO
     for number in _in_order(plan):
         node = plan.nodes[number]
         with writer.topology.on_behalf_of(node.made_at):
+            line = _with_serdes(node, serdes)
+        with writer.topology.on_behalf_of(line):
             writer.write(number, node)
     writer.connect()
     if settings.wrapper is None:
         return writer.topology
     return writer.topology.wrapped_by(settings.wrapper, settings.values)
+
+
+def _with_serdes(node: PlanNode, serdes: DefaultSerdes) -> Line | None:
+    """Returns the line that made a node, with the serdes there that follow results."""
+    line = node.made_at
+    return line if line is None or serdes.models.make is None else line._replace(serdes=tuple(followed_in(node)))
 
 
 def _in_order(plan: Plan) -> Iterator[int]:

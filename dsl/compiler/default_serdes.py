@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dsl.plan.models import DefaultWithModels, Models
 from processor_api.processor import own_serdes
 from processor_api.serde import Serde, with_default
 from processor_api.stores.builder import StoreBuilder
@@ -16,14 +17,21 @@ class DefaultSerdes:
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
+    models: Models = field(default_factory=Models)
+    """How classes are written, of results and where they are given as serdes."""
 
     def key_of(self, given: Serde[Any] | None) -> Serde[Any] | None:
         """Returns a serde of keys, or the default."""
-        return with_default(given, self.key)
+        return self._completed(given, self.key)
 
     def value_of(self, given: Serde[Any] | None) -> Serde[Any] | None:
         """Returns a serde of values, or the default."""
-        return with_default(given, self.value)
+        return self._completed(given, self.value)
+
+    def _completed(self, given: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
+        if given is None or self.models.make is None:
+            return with_default(given, default)
+        return given.with_default(DefaultWithModels(default, self.models))
 
     def of_store(self, builder: Any) -> Any:
         """Returns the builder of a store with serdes; one that needs no change, or is a user's own, as it is."""

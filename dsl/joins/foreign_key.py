@@ -164,7 +164,10 @@ def join(
     given = as_materialized(materialized)
     how: TableJoined[Any, Any] = TableJoined(name=joined) if isinstance(joined, str) else chosen(joined, TableJoined)
     names = _Names.chosen(left, how.name)
-    store = materialize(materialized, left.plan_builder, f"{PREFIX}OUTPUT-", key_serde=left.key_serde)
+    follow = left.plan_builder.models.value(joiner)
+    store = materialize(
+        materialized, left.plan_builder, f"{PREFIX}OUTPUT-", key_serde=left.key_serde, value_serde=follow
+    )
     subscribe = ForeignKeySubscribe(
         extractor=extractor,
         with_key=with_key,
@@ -190,7 +193,7 @@ def join(
     return resolved.then(
         result,
         key_serde=store.key_serde,
-        value_serde=values_of(given),
+        value_serde=values_of(given, follow),
         store=store.query_name,
     )
 

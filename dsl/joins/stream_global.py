@@ -32,4 +32,4 @@ def join(stream: PlanPlace, table: GlobalTable, kind: JoinKind, given: JoinArgum
         store=table.store,
     )
     node = Process(name=name, parents=(stream.node,), supplier=operator, takes_null_keys=kind.keeps_left)
-    return stream.then(node, value_serde=None)
+    return stream.then(node, value_serde=stream.plan_builder.models.value(given.joiner))

@@ -166,7 +166,8 @@ def _add(sides: _Sides, given: JoinArguments, windowed: tuple[str, str], merge: 
         supplier=JoinResults(alone=alone if _can_do_with_one_store(alone, windows) else None),
         copartitions=True,
     )
-    return left.then(results, sources=left.sources | sides.right.sources, value_serde=None)
+    follow = builder.models.value(given.joiner)
+    return left.then(results, sources=left.sources | sides.right.sources, value_serde=follow)
 
 
 def _can_do_with_one_store(join: SelfJoin, windows: JoinWindows) -> bool:

@@ -44,7 +44,8 @@ def join(stream: PlanPlace, table: PlanPlace, kind: JoinKind, given: JoinArgumen
         copartitions=True,
         takes_null_keys=kind.keeps_left,
     )
-    return place.then(node, sources=place.sources | table.sources, value_serde=None)
+    follow = place.plan_builder.models.value(given.joiner)
+    return place.then(node, sources=place.sources | table.sources, value_serde=follow)
 
 
 def _options(joined: JoinedLike) -> Joined[Any, Any, Any]:

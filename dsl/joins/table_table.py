@@ -34,11 +34,12 @@ def join(
     """
     left.same_builder(right)
     given, name = as_materialized(materialized), name_of(named)
+    follow = left.plan_builder.models.value(joiner)
     store = None
     if (
         materialized is not None
     ):  # also one without a name: Java keeps what is joined then, and nothing else (semantics 109)
-        store = materialize(materialized, left.plan_builder, MERGE, key_serde=left.key_serde)
+        store = materialize(materialized, left.plan_builder, MERGE, key_serde=left.key_serde, value_serde=follow)
     names = left.plan_builder.names
     merge = names.choose(name, MERGE)
     this = TableJoinSide(joiner=joiner, is_left=True, needs_own=not keeps_right, needs_other=not keeps_left)
@@ -74,6 +75,6 @@ def join(
         result,
         sources=left.sources | right.sources,
         key_serde=given.key_serde or left.key_serde,
-        value_serde=values_of(given),
+        value_serde=values_of(given, follow),
         store=None if store is None else store.query_name,
     )

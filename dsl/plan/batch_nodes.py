@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dsl.batch_processor import BatchProcessor
 from dsl.options import NamedLike, name_of
 from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
@@ -36,7 +37,7 @@ def map_values_batch(
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MAPVALUESBATCH-")
     operator = MapValuesBatch(function=function, limits=_limits(name, max_records, max_wait))
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
-    return place.then(node, value_serde=None)
+    return place.then(node, value_serde=place.plan_builder.models.value(function, several=True))
 
 
 def process_batch(
@@ -52,4 +53,5 @@ def process_batch(
     check_store_names(name, stores)
     operator = ProcessBatch(supplier=supplier, limits=_limits(name, max_records, max_wait))
     node = Process(name=name, parents=(place.node,), supplier=operator, stores=stores, changes_key=True)
-    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+    key_serde, value_serde = place.plan_builder.models.forwarded(supplier, BatchProcessor)
+    return place.then(node, key_serde=key_serde, value_serde=value_serde, repartition_required=True)

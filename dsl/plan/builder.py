@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dsl.naming import Names
+from dsl.plan.models import Models
 from dsl.plan.nodes import Plan, PlanNode, Process, TableSourceNode, TableStep
 from dsl.processors.user_functions import check_user_functions
 from processor_api.errors import TopologyError
@@ -16,8 +17,10 @@ from processor_api.user_code.lines import at
 class PlanBuilder:
     """The nodes that a builder's calls have added so far, and its counter of names. The nodes themselves are frozen."""
 
-    def __init__(self) -> None:
+    def __init__(self, models: Models | None = None) -> None:
         self.names = Names()
+        self.models = models or Models()
+        """The serdes that follow the results of the user's functions."""
         self.shared_repartitions: dict[int, int] = {}
         """The repartition of a stream for its joins that give no name, by the number of the stream's node."""
         self._nodes: dict[int, PlanNode] = {}

@@ -32,6 +32,11 @@ class Cogrouping:
         """The stream that was grouped first; its key serde is the table's."""
         return self.parts[0][0]
 
+    @property
+    def aggregators(self) -> tuple[Aggregator, ...]:
+        """The functions of all streams."""
+        return tuple(aggregator for _, aggregator in self.parts)
+
 
 def cogroup(before: Cogrouping | None, grouping: Grouping, aggregator: Aggregator) -> Cogrouping:
     """Returns the streams with one more; adds no node. A stream that is there already gets the new function.
@@ -53,7 +58,8 @@ def aggregate(
     """Adds an aggregation of all records of a key."""
     check_function(initializer, "initializer", "aggregate", (), returns=True)
     place = cogrouping.first.place
-    store = materialize(materialized, place.plan_builder, COGROUP, key_serde=place.key_serde)
+    follow = place.plan_builder.models.value(initializer, *cogrouping.aggregators)
+    store = materialize(materialized, place.plan_builder, COGROUP, key_serde=place.key_serde, value_serde=follow)
 
     def operator_of(aggregator: Aggregator) -> TableOperator:
         return Aggregate(initializer=initializer, aggregator=aggregator)

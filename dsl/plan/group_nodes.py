@@ -74,7 +74,11 @@ def reduce(
     """Adds a reduction, with its repartition topic if the key changed."""
     place = grouping.place
     store = materialize(
-        materialized, place.plan_builder, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde
+        materialized,
+        place.plan_builder,
+        REDUCE,
+        key_serde=place.key_serde,
+        value_serde=place.value_serde or place.plan_builder.models.value(reducer),
     )
     return _aggregated(grouping, Reduce(reducer=reducer), store, REDUCE, named)
 
@@ -87,7 +91,9 @@ def aggregate(
     named: NamedLike,
 ) -> PlanPlace:
     """Adds an aggregation, with its repartition topic if the key changed."""
-    store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
+    place = grouping.place
+    follow = place.plan_builder.models.value(initializer, aggregator)
+    store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=follow)
     operator = Aggregate(initializer=initializer, aggregator=aggregator)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 

@@ -30,7 +30,7 @@ from dsl.processors.stateless import (
 )
 from dsl.processors.tables.source import TableSourceOperator
 from processor_api.errors import TopologyError
-from processor_api.processor import check_supplier
+from processor_api.processor import FixedKeyProcessor, Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.texts import plain_str, repr_of
@@ -98,39 +98,49 @@ def select_key(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: Named
     """Adds a node that changes keys."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=SelectKey(mapper), changes_key=True)
-    return place.then(node, key_serde=None, repartition_required=True)
+    return place.then(node, key_serde=place.plan_builder.models.key(mapper), repartition_required=True)
 
 
 def map_(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: NamedLike) -> PlanPlace:
     """Adds a node that changes keys and values."""
-    return _new_records(place, Map(mapper), "KSTREAM-MAP-", named)
+    return _new_records(place, Map(mapper), "KSTREAM-MAP-", named, place.plan_builder.models.pair(mapper))
 
 
 def flat_map(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: NamedLike) -> PlanPlace:
     """Adds a node that makes any number of records of one."""
-    return _new_records(place, FlatMap(mapper), "KSTREAM-FLATMAP-", named)
+    follow = place.plan_builder.models.pair(mapper, several=True)
+    return _new_records(place, FlatMap(mapper), "KSTREAM-FLATMAP-", named, follow)
 
 
-def _new_records(place: PlanPlace, operator: Any, prefix: str, named: NamedLike) -> PlanPlace:
+def _new_records(
+    place: PlanPlace,
+    operator: Any,
+    prefix: str,
+    named: NamedLike,
+    follow: tuple[Serde[Any] | None, Serde[Any] | None],
+) -> PlanPlace:
     name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_key=True)
-    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+    key_serde, value_serde = follow
+    return place.then(node, key_serde=key_serde, value_serde=value_serde, repartition_required=True)
 
 
 def map_values(place: PlanPlace, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> PlanPlace:
     """Adds a node that changes values."""
-    return _new_values(place, MapValues(mapper, with_key), "KSTREAM-MAPVALUES-", named)
+    follow = place.plan_builder.models.value(mapper)
+    return _new_values(place, MapValues(mapper, with_key), "KSTREAM-MAPVALUES-", named, follow)
 
 
 def flat_map_values(place: PlanPlace, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> PlanPlace:
     """Adds a node that makes any number of records of one, with its key."""
-    return _new_values(place, FlatMapValues(mapper, with_key), "KSTREAM-FLATMAPVALUES-", named)
+    follow = place.plan_builder.models.value(mapper, several=True)
+    return _new_values(place, FlatMapValues(mapper, with_key), "KSTREAM-FLATMAPVALUES-", named, follow)
 
 
-def _new_values(place: PlanPlace, operator: Any, prefix: str, named: NamedLike) -> PlanPlace:
+def _new_values(place: PlanPlace, operator: Any, prefix: str, named: NamedLike, follow: Serde[Any] | None) -> PlanPlace:
     name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
-    return place.then(node, value_serde=None)
+    return place.then(node, value_serde=follow)
 
 
 def peek(place: PlanPlace, action: Callable[[Any, Any], object], named: NamedLike) -> PlanPlace:
@@ -156,13 +166,13 @@ def print_(place: PlanPlace, printed: Printed[Any, Any] | None) -> None:
 def merge(place: PlanPlace, other: PlanPlace, named: NamedLike) -> PlanPlace:
     """Adds a node that joins the records of two streams into one."""
     place.same_builder(other)
-    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MERGE-")
+    name, models = place.plan_builder.names.choose(name_of(named), "KSTREAM-MERGE-"), place.plan_builder.models
     parents = tuple(dict.fromkeys((place.node, other.node)))
     return place.then(
         Process(name=name, parents=parents, supplier=PassThrough(), merges=True),
         sources=place.sources | other.sources,
-        key_serde=None,
-        value_serde=None,
+        key_serde=models.common(place.key_serde, other.key_serde),
+        value_serde=models.common(place.value_serde, other.value_serde),
         repartition_required=place.repartition_required or other.repartition_required,
     )
 
@@ -176,9 +186,11 @@ def process(
     check_supplier(name, supplier)
     check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
+    base = FixedKeyProcessor if fixed_key else Processor
+    key_serde, value_serde = place.plan_builder.models.forwarded(supplier, base)
     if fixed_key:
-        return place.then(node, value_serde=None)
-    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+        return place.then(node, value_serde=value_serde)
+    return place.then(node, key_serde=key_serde, value_serde=value_serde, repartition_required=True)
 
 
 def check_store_names(name: str, stores: tuple[Any, ...]) -> None:

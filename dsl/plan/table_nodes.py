@@ -99,7 +99,10 @@ def map_values(
 ) -> PlanPlace:
     """Adds a node that changes a table's values."""
     given = as_materialized(materialized)
-    store = materialize_if_named(materialized, place.plan_builder, MAPVALUES, key_serde=place.key_serde)
+    follow = place.plan_builder.models.value(mapper)
+    store = materialize_if_named(
+        materialized, place.plan_builder, MAPVALUES, key_serde=place.key_serde, value_serde=follow
+    )
     return _step(
         place,
         TableMapValues(mapper=mapper, with_key=with_key),
@@ -107,7 +110,7 @@ def map_values(
         place.plan_builder.names.choose(name_of(named), MAPVALUES),
         Ask.NOTHING,
         key_serde=given.key_serde or place.key_serde,
-        value_serde=values_of(given),
+        value_serde=values_of(given, follow),
     )
 
 
@@ -123,9 +126,11 @@ def transform_values(
     :raises TopologyError: if the supplier makes no transformers, or the same one twice.
     """
     given = as_materialized(materialized)
-    store = None
+    store, (_, follow) = None, place.plan_builder.models.forwarded(supplier, ValueTransformerWithKey)
     if given.store_name is not None:
-        store = materialize(materialized, place.plan_builder, TRANSFORMVALUES, key_serde=place.key_serde)
+        store = materialize(
+            materialized, place.plan_builder, TRANSFORMVALUES, key_serde=place.key_serde, value_serde=follow
+        )
     name = place.plan_builder.names.choose(name_of(named), TRANSFORMVALUES)
     _check_transformers(supplier, name)
     check_store_names(name, stores)
@@ -140,7 +145,7 @@ def transform_values(
     return place.then(
         node,
         key_serde=given.key_serde or place.key_serde,
-        value_serde=values_of(given),
+        value_serde=values_of(given, follow),
         store=None if store is None else store.name,
     )
 
@@ -209,7 +214,9 @@ def group_by(
     """Adds a node that selects groups, and groups by them."""
     name = place.plan_builder.names.choose(how.name, "KTABLE-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=TableGroupBy(selector), asks=Ask.FORCE)
-    below = place.then(node, key_serde=how.key_serde, value_serde=how.value_serde, store=None)
+    key_serde, value_serde = place.plan_builder.models.pair(selector)
+    serdes = {"key_serde": how.key_serde or key_serde, "value_serde": how.value_serde or value_serde}
+    below = place.then(node, **serdes, store=None)
     return TableGrouping(below, how.name)
 
 
@@ -243,7 +250,11 @@ def reduce(
     """Adds a reduction of each group, with its repartition topic."""
     place = grouping.place
     store = materialize(
-        materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=place.value_serde
+        materialized,
+        place.plan_builder,
+        AGGREGATE,
+        key_serde=place.key_serde,
+        value_serde=place.value_serde or place.plan_builder.models.value(adder, subtractor),
     )
     return _aggregated(grouping, TableReduce(adder=adder, subtractor=subtractor), store, REDUCE, named)
 
@@ -257,7 +268,9 @@ def aggregate(
     named: NamedLike,
 ) -> PlanPlace:
     """Adds an aggregation of each group, with its repartition topic."""
-    store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
+    place = grouping.place
+    follow = place.plan_builder.models.value(initializer, adder, subtractor)
+    store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=follow)
     operator = TableAggregate(initializer=initializer, adder=adder, subtractor=subtractor)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 

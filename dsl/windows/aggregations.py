@@ -115,7 +115,8 @@ def reduce(
 ) -> PlanPlace:
     """Adds a reduction."""
     check_function(reducer, "reducer", "reduce", ("aggregate", "value"), returns=True)
-    value_serde = windowed.grouping.place.value_serde
+    place = windowed.grouping.place
+    value_serde = place.value_serde or place.plan_builder.models.value(reducer)
     store = windowed_store(windowed, materialized, REDUCE, value_serde=value_serde)
     return _aggregated(windowed, _reducing(reducer), store, REDUCE, named)
 
@@ -137,7 +138,9 @@ def aggregate(
     windowed: WindowedGrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
 ) -> PlanPlace:
     """Adds an aggregation by functions of the user."""
-    store = windowed_store(windowed, materialized, AGGREGATE)
+    models = windowed.grouping.place.plan_builder.models
+    follow = models.value(functions.initializer, functions.aggregator, functions.merger)
+    store = windowed_store(windowed, materialized, AGGREGATE, value_serde=follow)
     return _aggregated(windowed, functions, store, AGGREGATE, named)
 
 

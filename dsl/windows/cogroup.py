@@ -37,7 +37,9 @@ def aggregate(
     :param functions: the initializer, and for sessions the merger; each stream has an aggregator of its own.
     """
     windowed = cogrouped.windowed
-    store = aggregations.windowed_store(windowed, materialized, COGROUP)
+    models = windowed.grouping.place.plan_builder.models
+    follow = models.value(functions.initializer, functions.merger, *cogrouped.cogrouping.aggregators)
+    store = aggregations.windowed_store(windowed, materialized, COGROUP, value_serde=follow)
 
     def operator(aggregator: Any) -> TableOperator:
         return aggregations.operator_of(windowed, replace(functions, aggregator=aggregator))

@@ -135,6 +135,18 @@ class TopologyData:
         """
         return {"made_at": self.line_of(node), "made_by": self.call_of(node)}
 
+    def followed_serdes(self, node: str) -> tuple[str, ...]:
+        """Returns which serdes of a node and its stores follow the result of a function, each with the reason.
+
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="string", models="json")
+            builder.stream("words").map_values(len).map_values(str).to("sizes")
+            assert builder.build().followed_serdes("KSTREAM-SINK-0000000003") == ()  # str is the builder's own class
+        """
+        line = self._lines.get(known_name(node, "node"))
+        return () if line is None else line.serdes
+
     def line_of_store(self, store: str) -> str | None:
         """Returns the line of the user's script that made a store, if it is known.
 

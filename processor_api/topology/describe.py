@@ -273,6 +273,8 @@ def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool, 
         call = topology.call_of(name) if calls else None
         if call is not None:
             lines.append(f"      {call} at {topology.line_of(name)}")
+        writes = not isinstance(node, SourceNode | ProcessorNode) or bool(topology.stores_of(name))
+        lines += [f"      {one}" for one in (topology.followed_serdes(name) if calls and writes else ())]
         if not isinstance(node, SourceNode) and not isinstance(node, ProcessorNode):
             lines.append(f"      <-- {_names(order.predecessors[name])}")
             continue

@@ -62,6 +62,12 @@ def is_generator(function: Any) -> bool:
 
 def _called(function: Any) -> tuple[Any, Any]:
     """Returns the function that a call runs, and the ``__call__`` of its class."""
+    found = called_function(function)
+    return found, attribute_of(type(found), "__call__")
+
+
+def called_function(function: Any) -> Any:
+    """Returns the function, class or object that a call of a ``functools.partial`` or ``functools.cache`` ends in."""
     for _ in range(_MOST_WRAPPERS):
         if isinstance(function, partial):
             function = function.func
@@ -69,7 +75,7 @@ def _called(function: Any) -> tuple[Any, Any]:
             function = function.__wrapped__
         else:
             break
-    return function, attribute_of(type(function), "__call__")
+    return function
 
 
 def _is(kind: Callable[[Any], bool], value: Any) -> bool:

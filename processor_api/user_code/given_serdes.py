@@ -72,6 +72,27 @@ def class_of(serde: Serde[Any]) -> type | None:
     return next((known for known, made in _BY_CLASS.items() if made is serde and isinstance(known, type)), None)
 
 
+_CLASSES: dict[str, type] = {
+    "string": str,
+    "bytes": bytes,
+    "integer": int,
+    "long": int,
+    "short": int,
+    "float": float,
+    "double": float,
+    "boolean": bool,
+    "uuid": uuid.UUID,
+}
+
+
+def value_class(serde: Serde[Any]) -> type | None:
+    """Returns the only class whose values a serde writes; ``None`` if it writes several, or that is not known."""
+    if _NAMED.get(serde.name) is serde:
+        return _CLASSES.get(serde.name)
+    model = attribute_of(serde, "model")
+    return model if isinstance(model, type) else class_of(serde)
+
+
 def check_serde(given: Any, name: str, what: str, **place: Any) -> Serde[Any]:
     """Returns the serde that a user gave for an option or node.
 

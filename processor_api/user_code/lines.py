@@ -21,6 +21,9 @@ class Line(NamedTuple):
     number: int
     call: str = ""
     """The method of this project that is called there, such as ``map_values``."""
+    serdes: tuple[str, ...] = ()
+    """The serdes there that follow the results of functions, and why: ``value serde avro Order, because to_order at
+    app.py:7 returns Order``."""
 
     def __str__(self) -> str:
         try:

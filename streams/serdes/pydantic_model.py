@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from processor_api.forms.json_values import as_json
 from processor_api.serde import Serde, SerdeSchema
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.given_serdes import class_of
 from processor_api.user_code.given_values import check_flags
 from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
@@ -56,6 +57,15 @@ class ModelSerde(MadeSerde[T]):
         self._kept = kept
         self.validate = validate
         self._write_key = write_key
+
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """Returns the serde itself; for a class that was given as a serde, what the builder writes classes by."""
+        models: Any = getattr(default, "models", None)
+        kind = None if models is None else class_of(self)
+        if kind is None:
+            return self
+        found: Serde[T] = models.serde_of(kind)
+        return self if found is self else found.with_default(default)
 
     @property
     def schema(self) -> SerdeSchema | None:

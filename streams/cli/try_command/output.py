@@ -19,6 +19,7 @@ from processor_api.stores.contracts import (
 )
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import MOST_VALUE, cut, printable
+from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
 from state.formats.windowed_serdes import key_of_window_as_json
@@ -265,6 +266,17 @@ def show_tables(printer: Printer, stores: Mapping[str, Any], topology: Topology,
             key_serde, value_serde = serdes_of(name, topology, config)
         for key, value in rows:
             printer.row({"store": name, "key": _key(key, key_serde), **_columns(value, value_serde.to_json)})
+
+
+def chosen_serdes(topology: Topology) -> Iterator[str]:
+    """Yields the serdes that follow results of functions, with the reason, and the topics and stores that have them."""
+    found: dict[str, list[str]] = {}
+    for name, node in topology.nodes.items():
+        written = [node.topic] if isinstance(node, SinkNode) and node.topic is not None else topology.stores_of(name)
+        for reason in topology.followed_serdes(name) if written else ():
+            found.setdefault(reason, []).extend(written)
+    for reason, places in found.items():
+        yield f"{', '.join(dict.fromkeys(places))}: {reason}"
 
 
 def _key(key: Any, serde: Serde[Any]) -> Any:

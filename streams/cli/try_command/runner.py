@@ -21,7 +21,15 @@ from streams.cli.records.json_lines import BadRecord, GivenRecord
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
-from streams.cli.try_command.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
+from streams.cli.try_command.output import (
+    JsonLines,
+    RowKeys,
+    chosen_serdes,
+    printer_of,
+    show_columns,
+    show_steps,
+    show_tables,
+)
 from streams.cli.try_command.partitioned import (
     PartitionedRun,
     PlacedRecord,
@@ -53,6 +61,8 @@ def run_trial(arguments: argparse.Namespace) -> int:
         Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session,
     ):
         topic = _chosen_topic(arguments.topic, session.topics)
+        for line in chosen_serdes(session.topology):
+            say_error(line)
         kind = _Trial if arguments.partitions is None else _PartitionedTrial
         return kind(arguments, session, topic).run(_items(arguments, session, topic))
 

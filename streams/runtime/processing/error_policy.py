@@ -88,6 +88,7 @@ class ExceptionHandlers:
     more. It is tried again if records were only late."""
 
 
+FollowedSerdes = Callable[[str], tuple[str, ...]]
 OriginOf = Callable[[str], Mapping[str, str | None]]
 """The name of a node to the line and the call of the user's script that made it, as fields of errors."""
 
@@ -103,8 +104,17 @@ def unknown_origin(node: str) -> Mapping[str, str | None]:
     return {}
 
 
+def none_followed(node: str) -> tuple[str, ...]:
+    """Returns nothing, for nodes of which it is not known whether a serde follows the result of a function."""
+    return ()
+
+
 def error_policy_for(
-    config: StreamsConfig, task: TaskId, collector: RecordCollector, origin_of: OriginOf = unknown_origin
+    config: StreamsConfig,
+    task: TaskId,
+    collector: RecordCollector,
+    origin_of: OriginOf = unknown_origin,
+    followed_serdes: FollowedSerdes = none_followed,
 ) -> ErrorPolicy:
     """Returns the policy of a task under a configuration; dead letters go through the task's collector."""
     handlers = ExceptionHandlers(
@@ -114,19 +124,26 @@ def error_policy_for(
         dead_letter_queue_topic_name=config.errors_dead_letter_queue_topic_name,
         exactly_once=config.exactly_once,
     )
-    return ErrorPolicy(task, handlers, collector.send_dead_letters, origin_of)
+    return ErrorPolicy(task, handlers, collector.send_dead_letters, origin_of, followed_serdes)
 
 
 class ErrorPolicy:
     """Handles the errors of one task. Its methods return to drop the record, or raise to fail the task.
 
     :param origin_of: finds the line of the user's script that made a node, and the call.
+    :param followed_serdes: finds the serdes of a node that follow results of functions, with the reasons.
     """
 
     def __init__(
-        self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters, origin_of: OriginOf = unknown_origin
+        self,
+        task: TaskId,
+        handlers: ExceptionHandlers,
+        send: SendDeadLetters,
+        origin_of: OriginOf = unknown_origin,
+        followed_serdes: FollowedSerdes = none_followed,
     ) -> None:
         self._origin_of = origin_of
+        self._followed_serdes = followed_serdes
         self._task = task
         self._handlers = handlers
         self._send = send
@@ -163,6 +180,7 @@ class ErrorPolicy:
         )
         given = serde_arguments(self._origin_of(node).get("made_by"), part)
         what = f"the {part} cannot be read: {_shown(error)}; check the serde of source {node!r}, {given}"
+        what += self._why_serde(node, part)
         what += self._drop_hint(DESERIALIZATION, self._handlers.deserialization)
         self._handle(
             DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
@@ -232,10 +250,14 @@ class ErrorPolicy:
         origin = SerializationExceptionOrigin[part.upper()]
         given = serde_arguments(self._origin_of(node).get("made_by"), part)
         hint = f"; for such a {part} give {given}" if isinstance(error, TypeError) else ""
-        hint += self._drop_hint(PRODUCTION, self._handlers.production)
+        hint += self._why_serde(node, part) + self._drop_hint(PRODUCTION, self._handlers.production)
         what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}{hint}"
         asked = (context, record, error, origin)
         self._handle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
+
+    def _why_serde(self, node: str, part: str) -> str:
+        """Returns the end of a sentence about bytes: which serde was chosen and why, if it follows a function."""
+        return "".join(f"; it has the {one}" for one in self._followed_serdes(node) if one.startswith(f"{part} "))
 
     def undelivered(
         self, node: str, failure: StreamsError, record: ProducerRecord

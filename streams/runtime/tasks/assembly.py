@@ -50,7 +50,7 @@ class TaskAssembly:
 
     settings: TaskSettings
     error_policy: Callable[..., ErrorPolicy]
-    """``(task, origin_of=...)`` to the error policy of a task; the second finds the lines and calls of nodes."""
+    """``(task, origin_of=..., followed_serdes=...)`` to the error policy of a task; both find what is known of a node."""
     clock: Clock
     open_engine: EngineOpener
     budget: Budget = field(default_factory=lambda: Budget(0))
@@ -65,7 +65,7 @@ class TaskAssembly:
         return Environment(
             id_,
             self.settings,
-            self.error_policy(id_, origin_of=topology.origin_of),
+            self.error_policy(id_, origin_of=topology.origin_of, followed_serdes=topology.followed_serdes),
             clock=self.clock,
             state_dir=state_dir,
             thread=self.thread,

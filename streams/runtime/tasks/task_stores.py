@@ -208,7 +208,7 @@ class TaskStores:
         points = progress.point_key(name), progress.last_logged_key(name)
         return _Applied(store, changelog, key, *points, progress.time_key(name))
 
-    def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
+    def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:
         name, environment = builder.name, self._environment
         topic = self._plan.changelogs.get(name)
         log = log_many = None
@@ -264,11 +264,11 @@ class TaskStores:
         for counters in self.counters.values():
             counters.sample()
 
-    def serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+    def serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:
         """Returns the serdes with which a store of the task is opened, by the name of their part."""
         return {part: serde.inside() for part, serde in self.record_serdes_of(builder).items()}
 
-    def record_serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+    def record_serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:
         """Returns the serdes of the records that are the rows of a store, if a source topic is its changelog."""
         return self._environment.store_serdes(builder, self._plan.changelogs.get(builder.name) or builder.name)
 
