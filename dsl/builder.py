@@ -84,6 +84,7 @@ class StreamsBuilder:
         value = optional_serde(value_serde, "value_serde", "StreamsBuilder")
         follow = Models(model_serdes(models), key, value)
         self._plan_builder = PlanBuilder(follow)
+        key, value = follow.default(key), follow.default(value)
         if schema_registry is not None:
             as_default = attribute_of(schema_registry, "as_default")
             if not callable(as_default):

@@ -16,7 +16,7 @@ from processor_api.user_code.result_types import PLAIN, ResultType, is_model, pa
 ModelSerdes = Callable[[Any], Serde[Any]]
 """A function that returns the serde of a class, such as ``Avro``."""
 JSON = "json"
-_OF_KAFKA = dict(
+_OF_KAFKA: dict[type, Serde[Any]] = dict(
     zip(PLAIN, (Serdes.STRING, Serdes.BYTES, Serdes.LONG, Serdes.DOUBLE, Serdes.BOOLEAN, Serdes.UUID), strict=True)
 )
 
@@ -120,6 +120,10 @@ class Models:
         self.make = make
         self._key, self._value = key, value
         self._made: dict[type, Serde[Any]] = {}
+
+    def default(self, serde: Serde[Any] | None) -> Serde[Any] | None:
+        """Returns a default serde of the builder, which may be given as a class, too."""
+        return serde if serde is None or self.make is None else serde.with_default(DefaultWithModels(None, self))
 
     def serde_of(self, kind: type, why: str = "") -> Serde[Any]:
         """Returns the serde of a class; the same one for the same class.

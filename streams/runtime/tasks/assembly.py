@@ -50,7 +50,7 @@ class TaskAssembly:
 
     settings: TaskSettings
     error_policy: Callable[..., ErrorPolicy]
-    """``(task, origin_of=..., followed_serdes=...)`` to the error policy of a task; both find what is known of a node."""
+    """``(task, origin_of=..., followed_serdes=...)`` to the error policy of a task; both look a node up."""
     clock: Clock
     open_engine: EngineOpener
     budget: Budget = field(default_factory=lambda: Budget(0))
