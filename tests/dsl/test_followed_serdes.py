@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from processor_api.errors import ConfigError, SerializationError, TopologyError
+from processor_api.errors import ConfigError, ProcessingError, SerializationError, TopologyError
 from processor_api.topology.describe import describe
 from streams import (
     Avro,
@@ -415,6 +415,15 @@ def test_the_error_of_a_value_of_another_class_says_why_its_serde_was_chosen() -
         driver.create_input_topic("raw").pipe_input("1", Raw("ann", 1))
     assert "it has the value serde pydantic Order, because wrong at " in caught.value.message
     assert "to('out', value_serde=...)" in caught.value.message.replace("to(out", "to('out'")
+
+
+def test_the_error_of_a_model_that_is_a_dict_after_a_topic_names_models() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="json")
+    orders = builder.stream("raw", value_serde=Raw).map_values(to_order).repartition()
+    orders.map_values(lambda order: order.cents).to("out")
+    with TopologyTestDriver(builder) as driver, pytest.raises(ProcessingError) as caught:
+        driver.create_input_topic("raw").pipe_input("1", Raw("ann", 1))
+    assert 'give StreamsBuilder(models="json")' in caught.value.message
 
 
 def opaque(order: Order) -> Raw:

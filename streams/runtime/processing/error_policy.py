@@ -88,6 +88,10 @@ class ExceptionHandlers:
     more. It is tried again if records were only late."""
 
 
+_DICT_HINT = (
+    "; if the dict is a model that the serde of JSON has read, annotate the function that returns the model, and give"
+    ' StreamsBuilder(models="json"), or give the model as value_serde= where the function is used'
+)
 FollowedSerdes = Callable[[str], tuple[str, ...]]
 OriginOf = Callable[[str], Mapping[str, str | None]]
 """The name of a node to the line and the call of the user's script that made it, as fields of errors."""
@@ -234,6 +238,8 @@ class ErrorPolicy:
     ) -> None:
         where = "node" if record is not None else "a punctuation of node"
         what = f"{type(error).__name__} in {where} {node!r}: {error_text(error)}{raised_at(error)}; correct it"
+        if isinstance(error, AttributeError) and type(error.obj) is dict:
+            what += _DICT_HINT
         what += self._drop_hint(PROCESSING, self._handlers.processing)
         self._handle(PROCESSING, self._handlers.processing, (context, record, error), ProcessingError, what, key)
 
