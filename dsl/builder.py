@@ -12,7 +12,7 @@ from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized, with_serdes
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
-from dsl.plan.models import Models, model_serdes
+from dsl.plan.models import Models, read_models
 from dsl.plan.nodes import PlannedStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
@@ -82,7 +82,7 @@ class StreamsBuilder:
         self._settings = read_settings(config)
         key = optional_serde(key_serde, "key_serde", "StreamsBuilder")
         value = optional_serde(value_serde, "value_serde", "StreamsBuilder")
-        follow = Models(model_serdes(models), key, value)
+        follow = Models(read_models(models), key, value)
         self._plan_builder = PlanBuilder(follow)
         key, value = follow.default(key), follow.default(value)
         if schema_registry is not None:

@@ -33,8 +33,7 @@ def join(
     :raises TopologyError: if the tables come from different builders.
     """
     left.same_builder(right)
-    given, name = as_materialized(materialized), name_of(named)
-    follow = left.plan_builder.models.value(joiner)
+    given, name, follow = as_materialized(materialized), name_of(named), left.plan_builder.models.value(joiner)
     store = None
     if (
         materialized is not None

@@ -21,7 +21,7 @@ _OF_KAFKA: dict[type, Serde[Any]] = dict(
 )
 
 
-def model_serdes(given: Any) -> ModelSerdes | None:
+def read_models(given: Any) -> ModelSerdes | None:
     """Returns the function that makes serdes of classes from the argument ``models`` of a builder.
 
     :raises TopologyError: if it is neither ``"json"`` nor such a function.
@@ -109,7 +109,7 @@ def _no_serde(anything: Any) -> Any:
 
 
 class Models:
-    """How a builder writes classes. Without a function that makes serdes, nothing follows: all is as it was given.
+    """The way a builder writes classes. Without a function that makes serdes, nothing follows: all is as it was given.
 
     :param key: the default serde of the builder's keys, if it has one; so ``value``.
     """

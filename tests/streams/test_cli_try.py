@@ -232,6 +232,28 @@ def test_a_table_shows_the_first_line_of_a_header(trial: Try) -> None:
     assert json.loads(found.out)["headers"]["trace"] == "Traceback:\n  File"
 
 
+FOLLOWED = """
+from dataclasses import dataclass
+from streams import StreamsBuilder
+@dataclass
+class Order:
+    cents: int
+def to_order(text: str) -> Order:
+    return Order(int(text))
+builder = StreamsBuilder(key_serde="string", models="json")
+orders = builder.stream("lines", value_serde="string").map_values(to_order)
+orders.to("orders")
+orders.to_table(materialized="latest")
+"""
+
+
+def test_serdes_that_follow_a_function_are_named_with_the_reason(trial: Try) -> None:
+    tried = trial(FOLLOWED, "--topic", "lines", *START, given="5\n")
+    reason = "value serde pydantic Order, because to_order at app.py:7 returns Order"
+    assert (tried.status, tried.err) == (0, f"orders, latest: {reason}\n")
+    assert json.loads(tried.out)["value"] == {"cents": 5}
+
+
 def test_settings_that_mean_nothing_here_change_nothing(trial: Try) -> None:
     words = ("-c", "state.dir=/proc/nowhere", "-c", "max.task.idle.ms=1000")
     assert trial(WORDS, *START, *words, given="a").out == trial(WORDS, *START, given="a").out != ""
