@@ -57,7 +57,7 @@ class StreamsBuilder:
         key_serde: SerdeLike[Any] | None = None,
         value_serde: SerdeLike[Any] | None = None,
         schema_registry: Any = None,
-        models: Literal["json"] | Callable[[Any], Serde[Any]] | None = None,
+        models: Literal["json", "avro"] | Callable[[Any], Serde[Any]] | None = None,
     ) -> None:
         """Makes a builder without streams and tables.
 
@@ -73,9 +73,9 @@ class StreamsBuilder:
             So ``value_serde``.
         :param schema_registry: a :class:`~streams.registry.SchemaRegistry` for all serdes of this builder that need one
             and were given none, before that of the application's settings.
-        :param models: how this builder writes models and dataclasses: ``"json"``, or a function that returns the serde
-            of a class, such as :class:`~streams.registry.Avro`. If a function is annotated to return a class, that
-            class then decides on the serde of the result, unless you give one. ``None``: it does not.
+        :param models: how this builder writes models and dataclasses: ``"json"``, ``"avro"``, or a function that
+            returns the serde of a class, such as :class:`~streams.registry.Avro`. If a function is annotated to return
+            a class, that class then decides on the serde of the result, unless you give one. ``None``: it does not.
         :raises TopologyError: if a serde is none of these, or the registry or ``models`` is none.
         :raises ConfigError: if a setting is unknown, or its value wrong.
         """

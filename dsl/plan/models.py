@@ -10,7 +10,7 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.processor import own_serdes
 from processor_api.serde import Serde, Serdes, WrappingSerde, with_default
 from processor_api.texts import kind_and_text, repr_of
-from processor_api.user_code.given_serdes import as_serde, value_class
+from processor_api.user_code.given_serdes import PROVIDED_NAMES, as_serde, check_serde, value_class
 from processor_api.user_code.result_types import PLAIN, ResultType, is_model, pair_types, result_type, type_arguments
 
 ModelSerdes = Callable[[Any], Serde[Any]]
@@ -24,17 +24,19 @@ _OF_KAFKA: dict[type, Serde[Any]] = dict(
 def read_models(given: Any) -> ModelSerdes | None:
     """Returns the function that makes serdes of classes from the argument ``models`` of a builder.
 
-    :raises TopologyError: if it is neither ``"json"`` nor such a function.
+    :raises TopologyError: if it is neither the name ``"json"`` or ``"avro"`` nor such a function.
     """
     if given is None:
         return None
     if isinstance(given, str) and given == JSON:
         return as_serde
+    if isinstance(given, str) and given in PROVIDED_NAMES:
+        named: ModelSerdes = type(check_serde(given, "models", "StreamsBuilder"))
+        return named
     if isinstance(given, (str, Serde)) or not callable(given) or (isinstance(given, type) and is_model(given)):
-        hint = "; for Avro give the class: models=Avro" if given == "avro" else ""
         raise TopologyError(
-            'models of StreamsBuilder must be "json" or a function that returns the serde of a class, such as Avro, got'
-            f" {repr_of(given)}{hint}"
+            'models of StreamsBuilder must be "json", "avro" or a function that returns the serde of a class, such as'
+            f" Avro, got {repr_of(given)}"
         )
     made: ModelSerdes = given
     return made

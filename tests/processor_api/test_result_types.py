@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, Opt
 from uuid import UUID
 
 import pytest
+from pydantic import BaseModel
 
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.user_code.result_types import pair_types, result_type, type_arguments
@@ -32,6 +33,10 @@ class Order:
         return cls(int(text))
 
     def __call__(self, value: Any) -> Order | None: ...
+
+
+class Model(BaseModel):
+    cents: int
 
 
 class Plain:
@@ -89,6 +94,8 @@ def with_local_class() -> Callable[[int], Any]:
         (Order().doubled, "Order"),
         (Order.parsed, "Order"),
         (Order(), "Order"),
+        (Model.model_validate, "Model"),
+        (Model.model_validate_json, "Model"),
         (functools.partial(order, 1), "Order"),
         (functools.partial(Order, 1), "Order"),
         (wrapped, "Order"),

@@ -248,7 +248,7 @@ orders.to_table(materialized="latest")
 
 
 def test_serdes_that_follow_a_function_are_named_with_the_reason(trial: Try) -> None:
-    tried = trial(FOLLOWED, "--topic", "lines", *START, given="5\n")
+    tried = trial(FOLLOWED, "--topic", "lines", *START, given="1\t5\n")
     reason = "value serde pydantic Order, because to_order at app.py:7 returns Order"
     assert (tried.status, tried.err) == (0, f"orders, latest: {reason}\n")
     assert json.loads(tried.out)["value"] == {"cents": 5}

@@ -98,6 +98,13 @@ list_serde(Order).deserialize(b"")[0].cents  # error: "cents"
 
 # arguments of the builder
 builder = StreamsBuilder(key_serde="string", value_serde=Avro(), schema_registry=SchemaRegistry("mock://shop"))
+StreamsBuilder(models="json")
+StreamsBuilder(models=Avro)
+StreamsBuilder(models=Protobuf)
+StreamsBuilder(models=pydantic_serde)
+StreamsBuilder(models=lambda kind: Avro(kind, use_latest_version=True))
+StreamsBuilder(models="jsno")  # error: "models"
+StreamsBuilder(models=Avro(Order))  # error: "models"
 orders = builder.stream("orders", key_serde=Avro(Customer), value_serde=Avro(Order))
 reveal_type(orders)  # KStream[Customer, Order]
 reveal_type(builder.stream("orders", value_serde=JsonSchema(Order)))  # KStream[Any, Order]
