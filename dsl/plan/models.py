@@ -107,7 +107,7 @@ def _unpickled(inner: Serde[Any] | None) -> Serde[Any] | None:
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("there is no default serde: give key_serde= and value_serde=")
+    raise ValueError("no default serde is set: give key_serde= and value_serde=")
 
 
 class Models:

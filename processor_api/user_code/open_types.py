@@ -1,6 +1,6 @@
 """Type parameters that are `Any` where nothing determines them, as for a serde that is given by name.
 
-The stub beside this file has their defaults: Python 3.11 has none, and only type checkers use them.
+The stub next to this file has their defaults, because only type checkers use them and Python 3.11 does not have them.
 """
 
 from typing import TypeVar

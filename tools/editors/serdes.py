@@ -1,6 +1,6 @@
 # ruff: noqa: B018 - a program of mistakes
-"""Serdes, options, windows and reads of stores, as a user types them. Behind a line stands what both mypy and pyright
-report: a type, or a part of an error."""
+"""Serdes, options, windows and reads of stores, as a user types them. A comment after a line has what both mypy and
+pyright report: a type, or a part of an error."""
 
 from __future__ import annotations
 
