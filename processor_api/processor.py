@@ -15,8 +15,8 @@ from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
-from processor_api.texts import kind_and_text, repr_of
-from processor_api.user_code.checks import check_function
+from processor_api.texts import kind_and_text
+from processor_api.user_code.checks import check_callable_supplier, check_made
 from processor_api.user_code.given_values import attribute_of
 
 KIn = TypeVar("KIn")
@@ -217,19 +217,27 @@ def own_time(supplier: Any) -> OwnTime | None:
     return found() if isinstance(supplier, Operator) and callable(found) else None
 
 
+_KINDS = (Processor, FixedKeyProcessor)
+_METHODS = {"init": ("context",), "process": ("record",), "close": ()}
+
+
 def check_supplier(name: str, supplier: Any) -> None:
-    """Checks that a supplier can make processors.
+    """Checks that a supplier of processors can be called, before its first call.
 
     :param name: the name of the processor's node, for the error.
     :raises TopologyError: if it cannot be called, or is a processor itself.
     """
-    if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
-        raise TopologyError(
-            f"processor {name!r} needs a supplier, a class or function that makes a new processor at each call, got"
-            f" {repr_of(supplier)}",
-            node=name,
-        )
-    check_function(supplier, "supplier", f"processor {name!r}", (), returns=True, node=name)
+    check_callable_supplier(supplier, f"processor {name!r}", "processor", _KINDS, node=name)
+
+
+def check_processors(name: str, supplier: Any) -> bool:
+    """Checks that a supplier makes a new processor at each call; returns whether its processors keep the key.
+
+    :param name: the name of the processor's node, for the error.
+    :raises TopologyError: if it does not, or the methods of its processors cannot be called.
+    """
+    made = check_made(supplier, f"processor {name!r}", "processor", _KINDS, _METHODS, node=name)
+    return isinstance(made, FixedKeyProcessor)
 
 
 def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:

@@ -10,10 +10,11 @@ from dsl.options import NamedLike, name_of
 from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
 from dsl.plan.stream_nodes import check_store_names
-from dsl.processors.batch import MapValuesBatch, ProcessBatch
+from dsl.processors.batch import BATCH_METHODS, MapValuesBatch, ProcessBatch
 from processor_api.context import BatchLimits
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_methods
 from processor_api.user_code.durations import Duration, to_ms
 
 
@@ -51,6 +52,8 @@ def process_batch(
     """Adds a node with a user's processor of batches."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PROCESSBATCH-")
     check_store_names(name, stores)
+    if isinstance(supplier, type):  # what a function makes may be a large model: a task makes it, and checks it then
+        check_methods(supplier, BATCH_METHODS, f"node {name!r}", node=name)
     operator = ProcessBatch(supplier=supplier, limits=_limits(name, max_records, max_wait))
     node = Process(name=name, parents=(place.node,), supplier=operator, stores=stores, changes_key=True)
     key_serde, value_serde = place.plan_builder.models.forwarded(supplier, BatchProcessor)

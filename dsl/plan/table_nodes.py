@@ -20,11 +20,11 @@ from dsl.processors.tables.source import TableSourceOperator
 from dsl.processors.tables.stateless import TableFilter, TableMapValues
 from dsl.processors.tables.transform import TableTransformValues
 from dsl.value_transformer import ValueTransformerWithKey
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
-from processor_api.texts import kind_and_text, repr_of
+from processor_api.texts import repr_of
 from processor_api.topology.topic_names import check_topic_name
-from processor_api.user_code.checks import check_function, check_method
+from processor_api.user_code.checks import check_made
 from processor_api.user_code.migrating_serde import migrating
 
 FILTER = "KTABLE-FILTER-"
@@ -33,6 +33,7 @@ TRANSFORMVALUES = "KTABLE-TRANSFORMVALUES-"
 AGGREGATE = "KTABLE-AGGREGATE-"
 REDUCE = "KTABLE-REDUCE-"
 TABLE_SOURCE = "KTABLE-SOURCE-"
+_TRANSFORMER_METHODS = {"init": ("context",), "transform": ("key", "value"), "close": ()}
 
 
 def table(plan_builder: PlanBuilder, topic: str, how: Consumed[Any, Any], materialized: MaterializedLike) -> PlanPlace:
@@ -132,7 +133,8 @@ def transform_values(
             materialized, place.plan_builder, TRANSFORMVALUES, key_serde=place.key_serde, value_serde=follow
         )
     name = place.plan_builder.names.choose(name_of(named), TRANSFORMVALUES)
-    _check_transformers(supplier, name)
+    kind = ValueTransformerWithKey
+    check_made(supplier, repr(name), kind.__name__, (kind,), _TRANSFORMER_METHODS, node=name)
     check_store_names(name, stores)
     node = TableStep(
         name=name,
@@ -148,34 +150,6 @@ def transform_values(
         value_serde=values_of(given, follow),
         store=None if store is None else store.name,
     )
-
-
-def _check_transformers(supplier: Any, name: str) -> None:
-    if isinstance(supplier, ValueTransformerWithKey) or not callable(supplier):
-        raise TopologyError(
-            f"{name!r} needs a supplier, a class or function that makes a new ValueTransformerWithKey at each call,"
-            f" got {repr_of(supplier)}",
-            node=name,
-        )
-    check_function(supplier, "supplier", name, (), returns=True, node=name)
-    try:
-        first, second = supplier(), supplier()
-    except StreamsError as error:
-        raise error.locate(node=name)  # noqa: B904 - the same error, with its place
-    except Exception as error:
-        raise TopologyError(f"the supplier of {name!r} failed: {kind_and_text(error)}", node=name) from error
-    if not isinstance(first, ValueTransformerWithKey):
-        raise TopologyError(
-            f"the supplier of {name!r} made {repr_of(first)}, which is not a ValueTransformerWithKey", node=name
-        )
-    for method in ("init", "transform", "close"):
-        check_method(first, method, name, node=name)
-    if first is second:
-        raise TopologyError(
-            f"the supplier of {name!r} returned the same object twice; it must make a new one at each call because"
-            " every task has its own",
-            node=name,
-        )
 
 
 def _step(

@@ -18,8 +18,11 @@ from processor_api.processor import Operator, connected_stores
 from processor_api.record import Forward, Record, record_time
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import kind_and_text, repr_of
-from processor_api.user_code.checks import check_function
+from processor_api.user_code.checks import check_methods
 from processor_api.user_code.function_code import named_function
+
+BATCH_METHODS = {"init": ("context",), "process_batch": ("records",), "close": ()}
+"""The methods of a BatchProcessor, with the names of their arguments."""
 
 Resume = Callable[[HeldRecord], None]
 
@@ -165,7 +168,7 @@ def _prepared(context: OperatorContext, supplier: BatchProcessorSupplier) -> Cal
     if not isinstance(processor, BatchProcessor):
         what = f"the supplier of node {node!r} made {repr_of(processor)}, which is not a BatchProcessor"
         raise ProcessingError(what, node=node)
-    check_function(processor.process_batch, "process_batch", f"the processor of node {node!r}", node=node)
+    check_methods(processor, BATCH_METHODS, f"node {node!r}", node=node)
     inside = context.through(_refuse).processing_context()
     _called(lambda: processor.init(inside), "initialised", node)
     context.on_close(lambda: _called(processor.close, "closed", node))

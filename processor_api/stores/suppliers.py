@@ -10,6 +10,7 @@ from typing import Any
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.stores.custom import TimestampedBytesStore
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.checks import check_function
 from processor_api.user_code.given_values import attribute_of, exact_text, is_of
 
 ROCKSDB = "rocksdb"
@@ -160,8 +161,7 @@ def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplie
 
 
 def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
-    if not callable(factory):
-        raise TopologyError(f"store {name!r} needs a supplier that makes it, got {repr_of(factory)}", store=name)
+    check_function(factory, "supplier", f"store {name!r}", (), returns=True, store=name)
     first, second = make_custom(name, factory, *calls), make_custom(name, factory, *calls)
     if first is second:
         raise TopologyError(

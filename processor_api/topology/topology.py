@@ -13,21 +13,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import TopologyError
 from processor_api.processor import (
-    FixedKeyProcessor,
     FixedKeyProcessorSupplier,
     Operator,
-    Processor,
     ProcessorSupplier,
-    check_supplier,
+    check_processors,
     connected_stores,
     own_time,
 )
 from processor_api.stores.builder import GlobalStore, StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.suppliers import CustomStoreSupplier
-from processor_api.texts import kind_and_text, repr_of
+from processor_api.texts import repr_of
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology.data import TopologyData, known_name
 from processor_api.topology.describe import TopologyDescription, description
@@ -35,7 +33,7 @@ from processor_api.topology.nodes import Node, ProcessorNode, RepartitionTopic, 
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.topology.topic_names import check_topic_name, declared_topics, illegal_in_name
 from processor_api.topology.wrapper import wrapped
-from processor_api.user_code.checks import check_function, check_method
+from processor_api.user_code.checks import check_function
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from processor_api.user_code.given_values import check_flags, is_of, items_of
 from processor_api.user_code.lines import Line, at, text_of, user_line
@@ -132,7 +130,7 @@ class Topology(TopologyData):
         """
         self._check_new_name(name)
         self._check_parents(name, parents)
-        fixed_key = False if is_of(supplier, Operator) else self._check_supplier(name, supplier)
+        fixed_key = False if is_of(supplier, Operator) else check_processors(name, supplier)
         self._put(
             ProcessorNode(
                 name=name, parents=parents, supplier=supplier, fixed_key=fixed_key, own_time=own_time(supplier)
@@ -513,7 +511,7 @@ class Topology(TopologyData):
     def _wrap(self, name: str, node: ProcessorNode, supplier: Any) -> None:
         if supplier is node.supplier:
             return
-        if self._check_supplier(name, supplier) is not node.fixed_key:
+        if check_processors(name, supplier) is not node.fixed_key:
             kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
             raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
         self._nodes[name] = replace(node, supplier=supplier)
@@ -639,7 +637,7 @@ class Topology(TopologyData):
                 " with_logging_disabled()",
                 store=builder.name,
             )
-        if not is_of(supplier, Operator) and self._check_supplier(processor, supplier):
+        if not is_of(supplier, Operator) and check_processors(processor, supplier):
             raise TopologyError(
                 f"the supplier of {processor!r} makes a FixedKeyProcessor; a global store needs a Processor",
                 node=processor,
@@ -683,31 +681,6 @@ class Topology(TopologyData):
         if len(set(names)) != len(names):
             raise TopologyError(f"source {name!r} names a topic twice", node=name)
         return tuple(names), patterns[0] if patterns else None
-
-    def _check_supplier(self, name: str, supplier: Any) -> bool:
-        check_supplier(name, supplier)
-        try:
-            first, second = supplier(), supplier()
-        except StreamsError as error:
-            raise error.locate(node=name)  # noqa: B904 - the same error, with its place
-        except Exception as error:
-            what = f"the supplier of processor {name!r} failed: {kind_and_text(error)}"
-            raise TopologyError(what, node=name) from error
-        if first is second:
-            raise TopologyError(
-                f"the supplier of processor {name!r} returned the same object twice; it must make a new one at each"
-                " call because every task has its own",
-                node=name,
-            )
-        if not isinstance(first, (Processor, FixedKeyProcessor)):
-            raise TopologyError(
-                f"the supplier of processor {name!r} made {repr_of(first)}, which is neither a Processor nor a"
-                " FixedKeyProcessor",
-                node=name,
-            )
-        for method in ("init", "process", "close"):
-            check_method(first, method, f"processor {name!r}", node=name)
-        return isinstance(first, FixedKeyProcessor)
 
 
 def _is_object(wrapper: Any) -> bool:

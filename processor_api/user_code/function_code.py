@@ -60,6 +60,13 @@ def is_generator(function: Any) -> bool:
     return any(_is(inspect.isgeneratorfunction, one) for one in _called(function))
 
 
+def why_not_plain(function: Any) -> str:
+    """Returns why a call of a function returns without a result, for the end of a sentence; empty if it has one."""
+    if is_async(function):
+        return "is made by async def"
+    return "has a yield" if is_generator(function) else ""
+
+
 def _called(function: Any) -> tuple[Any, Any]:
     """Returns the function that a call runs, and the ``__call__`` of its class."""
     found = called_function(function)

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar, overload
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde, Serdes, provided_serde
 from processor_api.texts import plain_str, repr_of
-from processor_api.user_code.function_code import is_async, named_function
+from processor_api.user_code.checks import takes
+from processor_api.user_code.function_code import named_function, why_not_plain
 from processor_api.user_code.given_values import attribute_of, exact_text
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ def as_serde(given: Any) -> Serde[Any]:
     :raises ValueError: if it is a class from which no serde can be made; the text is a sentence.
     """
     if isinstance(given, Serde):
-        _refuse_async(given)
+        _check_functions(given)
         return given
     if isinstance(given, str) and exact_text(given) in _NAMED:
         return _NAMED[exact_text(given)]
@@ -57,13 +58,18 @@ def as_serde(given: Any) -> Serde[Any]:
     return found
 
 
-def _refuse_async(given: Serde[Any]) -> None:
-    for name in ("serialize", "deserialize"):
+def _check_functions(given: Serde[Any]) -> None:
+    for name, argument in (("serialize", "value"), ("deserialize", "data")):
         function = attribute_of(given, name)
-        if is_async(function):
+        if why := why_not_plain(function):
             raise ValueError(
                 f"{name} of {repr_of(attribute_of(given, 'name'))} has to return its result, and"
-                f" {named_function(function)} is made by async def"
+                f" {named_function(function)} {why}"
+            )
+        if callable(function) and not takes(function, (argument,)):
+            raise ValueError(
+                f"{name} of {repr_of(attribute_of(given, 'name'))} is called with ({argument}), and"
+                f" {named_function(function)} takes other arguments"
             )
 
 

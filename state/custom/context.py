@@ -14,6 +14,7 @@ from processor_api.serde import Serde
 from processor_api.stores.custom import RestoreCallback
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_function
 from processor_api.user_code.given_values import with_prefix
 from state.row_format.record_context import Cursor
 
@@ -104,11 +105,8 @@ class StoreContext:
         self.log_change = self.changes.log
 
     def register(self, restore: RestoreCallback) -> None:
-        if not callable(restore):
-            raise StoreError(
-                f"store {self._environment.store!r} must register a callable, got {repr_of(restore)}",
-                store=self._environment.store,
-            )
+        store = self._environment.store
+        check_function(restore, "restore callback", f"store {store!r}", ("records",), store=store)
         self.restore = restore
 
     def current_stream_time_ms(self) -> int:

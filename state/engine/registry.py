@@ -14,6 +14,7 @@ from typing import Any, cast
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.checks import check_function
 from state.engine.port import Engine
 
 ENTRY_POINTS = "streams.engines"
@@ -47,8 +48,7 @@ def register_engine(name: str, factory: EngineFactory) -> None:
         raise TopologyError(f"{name!r} is a built-in name: register your storage engine under another one")
     if not name or not name.replace("-", "").replace("_", "").isalnum():
         raise TopologyError(f"the name of an engine must consist of letters, digits, '-' and '_', got {repr_of(name)}")
-    if not callable(factory):
-        raise TopologyError(f"engine {name!r} needs a factory (path, families, config), got {repr_of(factory)}")
+    check_function(factory, "factory", f"engine {name!r}", ("path", "families", "config"), returns=True)
     _registered[name] = factory
 
 

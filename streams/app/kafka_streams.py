@@ -139,10 +139,10 @@ class KafkaStreams:
             assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
 
         :raises StreamsError: after the start.
-        :raises TopologyError: if it is not a function, or is made by ``async def``.
+        :raises TopologyError: if it is not a function that can be called so, or is made by ``async def``.
         """
         self._require_created("a state listener")
-        check_function(listener, "listener", "set_state_listener")
+        check_function(listener, "listener", "set_state_listener", ("new", "old"))
         self._run.states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
@@ -159,6 +159,7 @@ class KafkaStreams:
             app.set_global_state_restore_listener(Restores())
 
         :raises StreamsError: after the start.
+        :raises TopologyError: if it is not a listener, or one of its methods takes other arguments.
         """
         self._require_created("a restore listener")
         self._run.listeners = replace(self._run.listeners, restores=(GuardedRestoreListener(listener),))
@@ -177,6 +178,7 @@ class KafkaStreams:
             app.set_standby_update_listener(Copies())
 
         :raises StreamsError: after the start.
+        :raises TopologyError: if it is not a listener, or one of its methods takes other arguments.
         """
         self._require_created("a standby update listener")
         self._run.listeners = replace(self._run.listeners, standbys=(GuardedStandbyListener(listener),))
@@ -192,10 +194,11 @@ class KafkaStreams:
             app.start()
 
         :raises StreamsError: after the start.
-        :raises TopologyError: if it is not a function, or is made by ``async def``.
+        :raises TopologyError: if it is not a function that can be called so, or is made by ``async def``.
         """
         self._require_created("an uncaught exception handler")
-        check_function(handler, "handler", "set_uncaught_exception_handler")
+        call = "set_uncaught_exception_handler"
+        check_function(handler, "handler", call, ("error",), returns=True, result="a StreamThreadExceptionResponse")
         self._run.handler = handler
 
     def _require_created(self, what: str) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from inspect import isfunction, signature
 from typing import Any
 
+from processor_api.errors import TopologyError
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.texts import plain_str
+from processor_api.texts import plain_str, repr_of
+from processor_api.user_code.checks import check_methods
+from processor_api.user_code.given_values import attribute_of
 from streams.restore.follower import StandbyUpdateListener, SuspendReason
 from streams.restore.reports import StateRestoreListener
 from streams.user_exits import passes
@@ -15,14 +19,37 @@ from streams.user_exits import passes
 log = logging.getLogger("streams.client")
 
 
+def _check_listener(listener: object, protocol: type, call: str) -> None:
+    """Checks a listener: an object with at least one method of a protocol, which takes the arguments that are passed.
+
+    :param call: the call that takes the listener, for the error.
+    :raises TopologyError: if it is not such an object.
+    """
+    known = {
+        name: tuple(signature(method).parameters)[1:]
+        for name, method in vars(protocol).items()
+        if not name.startswith("_") and isfunction(method)
+    }
+    if isinstance(listener, type) or not any(callable(attribute_of(listener, name)) for name in known):
+        hint = ": give an object of the class" if isinstance(listener, type) else ""
+        raise TopologyError(
+            f"{call} takes a {protocol.__name__}, an object with at least one of the methods {', '.join(known)}, got"
+            f" {repr_of(listener)}{hint}"
+        )
+    check_methods(listener, known, call)
+
+
 class _GuardedCalls:
     """Calls methods of a listener, and logs the first error of each.
 
     :param kind: the kind of listener, for the log.
     :param work: what continues after an error, for the log.
+    :param protocol: what the listener should have, and the call that takes it.
+    :raises TopologyError: if it is not such a listener.
     """
 
-    def __init__(self, listener: object, kind: str, work: str) -> None:
+    def __init__(self, listener: object, kind: str, work: str, protocol: type, setter: str) -> None:
+        _check_listener(listener, protocol, setter)
         self._listener = listener
         self._kind, self._work = kind, work
         self._logged: set[str] = set()
@@ -57,7 +84,9 @@ class GuardedRestoreListener:
     """Passes calls on to a listener of restores."""
 
     def __init__(self, listener: StateRestoreListener) -> None:
-        self._call = _GuardedCalls(listener, "restore", "restoring")
+        self._call = _GuardedCalls(
+            listener, "restore", "restoring", StateRestoreListener, "set_global_state_restore_listener"
+        )
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
         """Passes the call on."""
@@ -80,7 +109,9 @@ class GuardedStandbyListener:
     """Passes calls on to a listener of standby tasks."""
 
     def __init__(self, listener: StandbyUpdateListener) -> None:
-        self._call = _GuardedCalls(listener, "standby update", "the standby task")
+        self._call = _GuardedCalls(
+            listener, "standby update", "the standby task", StandbyUpdateListener, "set_standby_update_listener"
+        )
 
     def on_update_start(self, partition: TopicPartition, store: str, starting_offset: int) -> None:
         """Passes the call on."""

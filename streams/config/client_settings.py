@@ -12,15 +12,16 @@ from datetime import timedelta
 from typing import Any
 
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import takes
 from processor_api.user_code.durations import to_ms
-from processor_api.user_code.function_code import is_async
+from processor_api.user_code.function_code import why_not_plain
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 from streams.config.secrets import MASK, is_secret
 
-CALLBACKS = frozenset({"oauth_cb"})
-"""Functions that the Python client takes among its settings and that are the user's to give."""
+CALLBACKS = {"oauth_cb": ("config",)}
+"""Functions that the Python client takes among its settings and that are the user's to give, with their arguments."""
 
 KNOWN = frozenset({*PROPERTIES, *HANDLED, *OURS, *REFUSED, *RENAMED, *CALLBACKS})
 
@@ -69,8 +70,10 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
     if name in CALLBACKS:
         if not callable(value):
             raise ValueError(f"must be a function, got {MASK}")
-        if is_async(value):
-            raise ValueError("must be a plain function, but the given one is made by async def")
+        if why := why_not_plain(value):
+            raise ValueError(f"must be a plain function, but the given one {why}")
+        if not takes(value, CALLBACKS[name]):
+            raise ValueError(f"is called with ({', '.join(CALLBACKS[name])}), and the given function takes others")
         return {name: value}
     if name == "auto.offset.reset":
         offset_reset(value)

@@ -7,12 +7,13 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from processor_api.errors import ConfigError
+from processor_api.errors import ConfigError, TopologyError
 from processor_api.handlers import (
     default_production,
     log_and_continue,
@@ -29,8 +30,9 @@ from processor_api.timestamps import (
     use_partition_time_on_invalid_timestamp,
     wallclock_timestamp_extractor,
 )
+from processor_api.user_code.checks import check_function, check_methods
 from processor_api.user_code.durations import to_ms
-from processor_api.user_code.function_code import is_async, named_function
+from processor_api.user_code.function_code import named_function, why_not_plain
 from processor_api.user_code.given_serdes import as_serde, class_of
 from processor_api.user_code.given_values import is_of
 from state.directory.no_home import NO_STATE_DIRECTORY
@@ -100,6 +102,18 @@ _OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "sin
 def unreadable(error: Exception) -> str:
     """Returns what is wrong with a value whose own methods failed while it was read, as the end of a sentence."""
     return f"has a value that cannot be read; it raised {kind_and_text(error)}"
+
+
+_HANDLER_ARGUMENTS = {
+    "deserialization": ("context", "record", "error"),
+    "processing": ("context", "record", "error"),
+    "production": ("context", "record", "error", "origin"),
+}
+_WRAPPER_METHODS = {
+    "wrap_processor_supplier": ("name", "supplier"),
+    "wrap_fixed_key_processor_supplier": ("name", "supplier"),
+    "configure": ("configs",),
+}
 
 
 def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
@@ -445,13 +459,34 @@ def function(value: Any) -> Any:
     return plain(found)
 
 
+def _called(found: Any, name: str, arguments: tuple[str, ...], result: str = "") -> Any:
+    """Returns a function that can be called with some arguments.
+
+    :param name: the kind of function, for the error.
+    :param result: what it has to return, for the error; if empty, its result is not used.
+    :raises ValueError: if it takes others, or returns nothing.
+    """
+    with _checked():
+        check_function(found, name, "an application", arguments, returns=bool(result), result=result)
+    return found
+
+
+@contextmanager
+def _checked() -> Iterator[None]:
+    """Turns the error of a check that every user's function goes through into the end of a sentence about a setting."""
+    try:
+        yield
+    except TopologyError as error:
+        raise ValueError(f"does not fit: {error.message}") from None
+
+
 def plain(found: Any) -> Any:
     """Returns a function that returns its result.
 
-    :raises ValueError: if it is made by ``async def``: nothing would await its coroutine.
+    :raises ValueError: if it is made by ``async def`` or has a ``yield``: nothing would run it.
     """
-    if is_async(found):
-        raise ValueError(f"must be a plain function, but {named_function(found)} is made by async def")
+    if why := why_not_plain(found):
+        raise ValueError(f"must be a plain function, but {named_function(found)} {why}")
     return found
 
 
@@ -461,7 +496,7 @@ def rocksdb_setter(value: Any) -> Any:
         if not all(isinstance(name, str) for name in value):
             raise ValueError(f"must have names of options as keys, got {repr_of(value)}")
         return dict(value)
-    return function(value)
+    return _called(function(value), "setter", ("store", "options"))
 
 
 def wrapper(value: Any) -> Any:
@@ -470,9 +505,13 @@ def wrapper(value: Any) -> Any:
     found = _made(_named(value), value)
     if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
         raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {repr_of(value)}")
-    for name in ("wrap_processor_supplier", "wrap_fixed_key_processor_supplier", "configure"):
+    for name in _WRAPPER_METHODS:
         plain(getattr(found, name, None))
-    return plain(found)
+    with _checked():
+        check_methods(found, _WRAPPER_METHODS, "an application")
+    if hasattr(found, "wrap_processor_supplier"):
+        return plain(found)
+    return _called(plain(found), "wrapper", ("name", "supplier"), "a supplier of processors")
 
 
 def dsl_store(value: Any) -> str:
@@ -499,9 +538,9 @@ def dsl_suppliers(value: Any) -> Any:
 def extractor(value: Any) -> Any:
     """Reads a timestamp extractor, its import path, or the class name of one of Java's own."""
     package, _, name = value.rpartition(".") if isinstance(value, str) else ("", "", "")
-    if package == "org.apache.kafka.streams.processor":
-        return function(_JAVA_EXTRACTORS.get(name))
-    return function(value)
+    java = package == "org.apache.kafka.streams.processor"
+    found = function(_JAVA_EXTRACTORS.get(name) if java else value)
+    return _called(found, "extractor", ("record", "partition_time"), "a timestamp in ms")
 
 
 def handler(kind: str) -> Callable[[Any], Any]:
@@ -516,6 +555,6 @@ def handler(kind: str) -> Callable[[Any], Any]:
                 return java[name]
             if package == _JAVA_HANDLERS_PACKAGE:
                 raise ValueError(f"must be one of Java's handlers {', '.join(sorted(java))}, got {name}")
-        return function(_made(function(value), value))
+        return _called(function(_made(function(value), value)), "handler", _HANDLER_ARGUMENTS[kind], "a Response")
 
     return read

@@ -20,6 +20,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import sources_above
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
+from processor_api.user_code.checks import PARTITIONED_BY, check_function
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.config import StreamsConfig
 from streams.kafka.membership.control_topics import ControlTopics
@@ -289,6 +290,7 @@ class Owners:
             if data is None:
                 raise StreamsError("a key must not be null")
             return partition_for_key(data, count)
+        check_function(chosen_by, "partitioner", "query_metadata_for_key", PARTITIONED_BY, returns=True)
         found = chosen_by("", key, None, headers, count)
         chosen = sorted(found) if found is not None else []
         if len(chosen) != 1 or not 0 <= chosen[0] < count:

@@ -7,7 +7,8 @@ from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from processor_api.record import Headers
 from processor_api.serde import HeadersSerde, Serde
-from processor_api.user_code.function_code import is_async, named_function
+from processor_api.user_code.checks import takes
+from processor_api.user_code.function_code import named_function, why_not_plain
 from processor_api.user_code.given_values import check_flags
 
 T = TypeVar("T")
@@ -60,15 +61,22 @@ def serde_of(
 
     :param name: for messages.
     :param with_headers: whether both functions take headers as their second argument.
-    :raises TypeError: if either cannot be called, or is made by ``async def``.
+    :raises TypeError: if either cannot be called, is made by ``async def``, or takes other arguments.
     :raises TopologyError: if ``with_headers`` is not a boolean.
     """
     check_flags(with_headers=with_headers)
-    for argument, function in (("serialize", serialize), ("deserialize", deserialize)):
-        if is_async(function):
+    headers = ("headers",) if with_headers else ()
+    given = (("serialize", serialize, ("value", *headers)), ("deserialize", deserialize, ("data", *headers)))
+    for argument, function, arguments in given:
+        if why := why_not_plain(function):
             raise TypeError(
-                f"serde_of calls its {argument} for each record and uses the result, but {named_function(function)} is"
-                " made by async def: pass a plain function"
+                f"serde_of calls its {argument} for each record and uses the result, but {named_function(function)}"
+                f" {why}: pass a plain function"
+            )
+        if not takes(function, arguments):
+            raise TypeError(
+                f"serde_of calls its {argument} with ({', '.join(arguments)}), and {named_function(function)} takes"
+                " other arguments"
             )
     if with_headers:
         return HeadersSerde(serialize, deserialize, name=name)

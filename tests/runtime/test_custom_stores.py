@@ -329,7 +329,7 @@ ONE = Texts()
         (lambda: Stores.custom("other", Texts), "the supplier of store 'other' made a store named 'store'"),
         (lambda: Stores.custom("a/b", Texts), "the name of a custom store is also that of a directory"),
         (lambda: Stores.custom("..", Texts), "the name of a custom store is also that of a directory"),
-        (lambda: Stores.custom("store", Texts()), "needs a supplier that makes it"),  # type: ignore[arg-type]
+        (lambda: Stores.custom("store", Texts()), "takes a function as its supplier"),  # type: ignore[arg-type]
         (lambda: Stores.custom("store", Texts).with_caching_enabled(), "is never cached"),
         (
             lambda: Stores.custom("store", Texts).supplier.on_engine("rocksdb"),

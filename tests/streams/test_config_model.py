@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from processor_api.errors import ConfigError
+from processor_api.handlers import Response
 from processor_api.serde import Serdes
 from processor_api.stores.queries import IsolationLevel
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
@@ -276,9 +277,11 @@ def test_a_protocol_that_was_dropped_is_refused_with_what_to_do(protocol: str) -
 def test_older_names_of_handlers_give_way_to_the_newer(name: str, caplog: pytest.LogCaptureFixture) -> None:
     field, older = name.replace(".", "_"), f"default.{name}"
 
-    def first(*_: Any) -> Any: ...
+    def first(*_: Any) -> Any:
+        return Response.fail()
 
-    def second(*_: Any) -> Any: ...
+    def second(*_: Any) -> Any:
+        return Response.resume()
 
     assert getattr(config(**{older: first}), field) is first
     assert caplog.messages == [f"{older} is an older name of {name}"]
