@@ -1,7 +1,7 @@
 """Serdes: how keys and values become bytes, and back, and the headers that go with the bytes.
 
-The built-in ones write the bytes of Kafka's Java serdes of the same name. ``None`` never reaches a serde: it is a null
-key or value and stays null.
+The built-in ones write the bytes of Kafka's Java serdes of the same name. ``None`` is null, and every serde writes and
+reads it as ``None``: its two functions are never called with it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 import struct
 import uuid as uuid_module
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from inspect import isfunction
 from typing import Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from processor_api.errors import StreamsError
@@ -24,8 +26,12 @@ from processor_api.forms.json_values import (
     parsed_json,
 )
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.checks import takes
+from processor_api.user_code.function_code import why_not_plain
 
 T = TypeVar("T")
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 _UUID = re.compile(rb"-".join(rb"0*([0-9a-fA-F]{1,%d})" % digits for digits in (8, 4, 4, 4, 12)))
 
@@ -148,6 +154,30 @@ def schema_around(kind: str, parts: Mapping[str, Serde[Any] | None]) -> SerdeSch
     return SerdeSchema(kind, text, problems, form)
 
 
+def _or_null(function: Callable[[Any], Any], given: Any) -> Any:
+    return None if given is None else function(given)
+
+
+def never_null(function: Callable[[Given], Found]) -> Callable[[Given], Found]:
+    """Returns the function of a serde for a caller that has checked for ``None`` itself, with one call less."""
+    if type(function) is partial and function.func is _or_null:
+        return function.args[0]  # type: ignore[no-any-return]
+    return function
+
+
+def _method_or_null(method: Any) -> Any:
+    """Returns a method of a serde that gives ``None`` for ``None``; what cannot be called so is refused where the serde
+    is given."""
+    if not isfunction(method) or why_not_plain(method) or not takes(method, ("self", "given")):
+        return method
+
+    @wraps(method)
+    def call(self: Any, given: Any) -> Any:
+        return None if given is None else method(self, given)
+
+    return call
+
+
 class Serde(Generic[T]):
     """A serde: a pair of functions from a value to bytes and from bytes to a value.
 
@@ -156,6 +186,7 @@ class Serde(Generic[T]):
         cents = Serde(lambda euros: str(round(euros * 100)).encode(), lambda data: int(data) / 100, name="cents")
         prices = builder.table("prices", Consumed(key_serde="string", value_serde=cents))
         assert cents.serialize(3.2) == b"320"
+        assert cents.serialize(None) is None
 
     :param serialize: called with a value that is not ``None``; returns ``bytes``.
     :param deserialize: called with ``bytes``; returns the value.
@@ -183,11 +214,18 @@ class Serde(Generic[T]):
         given: tuple[object, ...] = (serialize, deserialize)
         if not all(map(callable, given)):
             raise TypeError("a serde needs two functions: value to bytes, and bytes to value")
-        self.serialize = serialize
-        self.deserialize = deserialize
+        self.serialize: Callable[[T], bytes] = partial(_or_null, never_null(serialize))
+        self.deserialize: Callable[[bytes], T] = partial(_or_null, never_null(deserialize))
         self.name = name
         self.exact = exact
         self.write_exact = write_exact
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Makes methods that take the place of the two functions give ``None`` for ``None``."""
+        super().__init_subclass__(**more)
+        for name in ("serialize", "deserialize"):
+            if name in vars(cls):
+                setattr(cls, name, _method_or_null(vars(cls)[name]))
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde for one topic. Override it where bytes depend on the topic (schema registries)."""

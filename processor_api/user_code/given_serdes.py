@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.serde import Serde, Serdes, provided_serde
+from processor_api.serde import Serde, Serdes, never_null, provided_serde
 from processor_api.texts import plain_str, repr_of
 from processor_api.user_code.checks import takes
 from processor_api.user_code.function_code import named_function, why_not_plain
@@ -60,13 +60,13 @@ def as_serde(given: Any) -> Serde[Any]:
 
 def _check_functions(given: Serde[Any]) -> None:
     for name, argument in (("serialize", "value"), ("deserialize", "data")):
-        function = attribute_of(given, name)
+        function = never_null(attribute_of(given, name))
         if why := why_not_plain(function):
             raise ValueError(
                 f"{name} of {repr_of(attribute_of(given, 'name'))} has to return its result, and"
                 f" {named_function(function)} {why}"
             )
-        if callable(function) and not takes(function, (argument,)):
+        if not takes(function, (argument,)):
             raise ValueError(
                 f"{name} of {repr_of(attribute_of(given, 'name'))} is called with ({argument}), and"
                 f" {named_function(function)} takes other arguments"

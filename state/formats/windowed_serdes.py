@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.forms.json_values import expected
 from processor_api.forms.times import iso, time_ms
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde, WrappingSerde
+from processor_api.serde import Serde, WrappingSerde, never_null
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
@@ -151,7 +151,7 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
                 f"the end of a window is not written, but the window that starts at {start} ends at {end}: with the"
                 f" size of this serde, {self._size_ms} ms, it would be read with the end {self.end_of(start)}"
             )
-        data = self.inner.serialize(key)
+        data = never_null(self.inner.serialize)(key)
         return keys.window_key(data, start) if self._changelog else keys.window_topic_key(data, start)
 
     def _read(self, data: bytes) -> Windowed[K]:
@@ -195,7 +195,7 @@ class SessionWindowedSerde(WindowedKeySerde[K]):
 
     def _write(self, windowed: Windowed[K]) -> bytes:
         key, (start, end) = _checked(windowed)
-        return keys.session_key(self.inner.serialize(key), start, end)
+        return keys.session_key(never_null(self.inner.serialize)(key), start, end)
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start, end = keys.read_session_key(data)
@@ -247,7 +247,7 @@ def windowed_partitioner(serde: Serde[Any]) -> StreamPartitioner | None:
     if not isinstance(serde, WindowedKeySerde):
         return None
     inner = serde.inner
-    serialize = inner.serialize
+    serialize = never_null(inner.serialize)
 
     def by_key_and_headers(
         topic: str, key: Any, value: Any, headers: HeaderList | None, partitions: int

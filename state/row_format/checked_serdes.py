@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StoreError, StreamsError, UnreachableError, outage_behind
-from processor_api.serde import Serde
+from processor_api.serde import Serde, never_null
 from processor_api.texts import error_text
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from state.formats.keys import after_prefix
@@ -34,7 +34,7 @@ def _away(outage: UnreachableError, store: str) -> UnreachableError:
 
 def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
     """``deserialize`` of a key or a value."""
-    deserialize = serde.deserialize
+    deserialize = never_null(serde.deserialize)
 
     def read(data: bytes) -> Any:
         try:
@@ -51,7 +51,7 @@ def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
 
 def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
     """``serialize`` of a key, which is never ``None``."""
-    serialize = serde.serialize
+    serialize = never_null(serde.serialize)
 
     def write(key: Any) -> bytes:
         if key is None:
@@ -81,7 +81,7 @@ def prefix_bounds(
 
 def value_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes | None]:
     """``serialize`` of a value; ``None`` stays ``None``."""
-    serialize = serde.serialize
+    serialize = never_null(serde.serialize)
 
     def write(value: Any) -> bytes | None:
         if value is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serde, Serdes, never_null
 from state.row_format.checked_serdes import reader
 from state.row_format.codec import RowCodec
 
@@ -47,7 +47,7 @@ def _as_it_is(data: bytes) -> bytes:
 
 def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
     """Writes values that were checked when they were put."""
-    return serde.write_exact or serde.serialize
+    return serde.write_exact or never_null(serde.serialize)
 
 
 class KeyFormat:
@@ -83,7 +83,9 @@ class ValueFormat:
         """Whether values are kept as bytes."""
         self.stored: Callable[[bytes], Any] = _as_it_is if self.encoded else self.read
         """Converts a value's bytes to the value as it is kept in memory."""
-        self.decode = self.stored if self.encoded else bytes.decode if serde is Serdes.STRING else serde.deserialize
+        self.decode = (
+            self.stored if self.encoded else bytes.decode if serde is Serdes.STRING else never_null(serde.deserialize)
+        )
         """A quicker `stored`, which fails with the errors of the serde, and with strings that have bad bytes."""
         self.write: Callable[[Any], bytes] = bytes if self.encoded else _trusted(serde)
         """Converts a kept value to its bytes."""

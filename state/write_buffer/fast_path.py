@@ -11,7 +11,7 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
-from processor_api.serde import Serdes
+from processor_api.serde import Serdes, never_null
 from state.row_format.checked_serdes import unwritable
 from state.row_format.record_context import message_bytes
 from state.row_format.row_format import Entry, RowFormat
@@ -65,7 +65,7 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
     if reads is not None and not in_memory:
         read_through = reads.counting_miss(read_through)
     row_key, plain = row_key_maker(format), format.keys.plain
-    deserialize = format.values.serde.deserialize if format.values.encoded else None
+    deserialize = never_null(format.values.serde.deserialize) if format.values.encoded else None
     read_value = format.values.read
 
     def get_exact(key: Any) -> Entry | None:
@@ -114,7 +114,7 @@ def make_keep(format: RowFormat) -> Callable[[Any], Any]:
     """Returns the function from a value as its user gives it to the value that is kept, checked; it raises before
     anything has changed."""
     serde, name = format.values.serde, format.store
-    exact, serialize, deserialize = serde.exact, serde.serialize, serde.deserialize
+    exact, serialize, deserialize = serde.exact, never_null(serde.serialize), never_null(serde.deserialize)
 
     def keep_exact(value: Any) -> Any:
         if value is None or exact is None or exact(value):

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from processor_api.forms.json_values import as_json, bytes_as_json, parsed_json
 from processor_api.forms.times import MOST_MS, time_ms
-from processor_api.serde import Serde, Serdes, with_default
+from processor_api.serde import Serde, Serdes, never_null, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import (
     AggregationWithHeaders,
@@ -54,7 +54,7 @@ class StoreSerdes:
         topic = changelog_name(config.application_id, builder.name)
         self.unbound_key = found
         self.key: Serde[Any] = found.bind(topic, is_key=True)
-        self._write_key = self.key.inside().serialize
+        self._write_key = never_null(self.key.inside().serialize)
         value = with_default(builder.value_serde, config.default_value_serde)
         self._shown_value = as_json if value is None else value.bind(topic, is_key=False).to_json
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from processor_api.serde import never_null
 from streams.registry.bound import Read, SchemaFormat, Subject, Write
 from streams.registry.schemas import JSON, SchemaError, SchemaReference, SchemaText, json_text
 from streams.schemas.json_schemas import problems
@@ -60,9 +61,9 @@ class JsonSchemaFormat(SchemaFormat):
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
         # Equal keys are written in one form, as without a registry.
-        serialize = self._serde.bind("", is_key=is_key).serialize
+        serialize = never_null(self._serde.bind("", is_key=is_key).serialize)
         return lambda value: prefix + serialize(value)
 
     def reader(self, schema: SchemaText, client: RegistryClient, start: int) -> Read:
-        deserialize = self._serde.deserialize
+        deserialize = never_null(self._serde.deserialize)
         return lambda data: deserialize(data[start:])

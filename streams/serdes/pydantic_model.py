@@ -13,7 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
 from processor_api.forms.json_values import as_json
-from processor_api.serde import Serde, SerdeSchema
+from processor_api.serde import Serde, SerdeSchema, never_null
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_serdes import class_of
 from processor_api.user_code.given_values import check_flags
@@ -26,7 +26,7 @@ from streams.serdes.model_shape import MOST_DIGITS, exact_check, has_long_intege
 T = TypeVar("T")
 
 _REPLACED = "\ufffd".encode()
-_write_json = json_serde(use_orjson=False).serialize
+_write_json = never_null(json_serde(use_orjson=False).serialize)
 """Writes floats with the same digits in each process, whichever libraries it has."""
 
 

@@ -105,7 +105,7 @@ def test_names_that_cannot_be_are_refused(name: str, says: str) -> None:
 
 
 def test_a_factory_has_to_be_called(tmp_path: Path) -> None:
-    with pytest.raises(TopologyError, match="needs a factory"):
+    with pytest.raises(TopologyError, match="takes a function as its factory"):
         register_engine("mine", "my.module:Engine")  # type: ignore[arg-type]
 
 

@@ -211,7 +211,7 @@ def test_other_arguments_are_refused(door: Door) -> None:
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 @pytest.mark.parametrize("function", [awaited, generator, returns_nothing], ids=lambda function: function.__name__)
 def test_functions_without_a_result_are_refused(door: Door, function: Any) -> None:
-    """A method or a listener whose result nobody reads need not return one."""
+    """A method or a listener whose result is not used need not return one."""
     if function is returns_nothing and not door.uses_result:
         return
     with pytest.raises((StreamsError, TypeError)):

@@ -22,7 +22,7 @@ from processor_api.errors import (
 )
 from processor_api.handlers import ProducerRecord
 from processor_api.record import DropReason, Forward, HeaderList
-from processor_api.serde import Serde
+from processor_api.serde import Serde, never_null
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import RecordContext, SinkNode
 from processor_api.topology.partitioner import StreamPartitioner
@@ -581,7 +581,7 @@ class RecordCollector:
     ) -> Forward:
         delivered = self._delivery(errors)
         send = self._sender(delivered, errors)
-        write_key, write_value = key_serde.serialize, value_serde.serialize
+        write_key, write_value = never_null(key_serde.serialize), never_null(value_serde.serialize)
         if partitioner is not None:
             return self._partitioned(node, partitioner, topic, write_key, write_value, send, errors)
         (produce, plain), zero = self._produce_for(errors), self._zero_of(topic)

@@ -14,7 +14,7 @@ from processor_api.errors import ProcessingError, StreamsError
 from processor_api.handlers import origin_header, origin_in, without_origin
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward, HeaderList, Headers
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serde, Serdes, never_null
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from state.registry.kinds import read_only
@@ -249,8 +249,8 @@ class _ChainBuilder:
         takes_headers = key_serde.takes_headers or value_serde.takes_headers
         return BoundSource(
             node=name,
-            read_key=key_serde.deserialize,
-            read_value=value_serde.deserialize,
+            read_key=never_null(key_serde.deserialize),
+            read_value=never_null(value_serde.deserialize),
             extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
             forward=self.probed(node, forward, topic),
             unprobed=forward,

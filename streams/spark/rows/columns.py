@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import CurrentHeaders, Serde, Serdes
+from processor_api.serde import CurrentHeaders, Serde, Serdes, never_null
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import kind_and_text, repr_of
 from state.formats.windowed_serdes import key_of_window_as_json
@@ -174,7 +174,7 @@ def column_of(name: str, serde: Serde[Any] | None, *, structs: bool = False) -> 
     return Column(name, TEXT, serde, struct_type(name, serde) if structs else None)
 
 
-_dumps = json_serde().serialize
+_dumps = never_null(json_serde().serialize)
 
 
 def _json_of(serde: Serde[Any], value: Any) -> Any:
