@@ -23,6 +23,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.open_types import K, V
@@ -30,6 +31,7 @@ from processor_api.user_code.open_types import K, V
 Topics = str | re.Pattern[str] | Iterable[str]
 
 
+@explain_calls
 class StreamsBuilder:
     """Collects streams and tables, and builds a topology of them.
 

@@ -14,11 +14,12 @@ from dsl.naming import validate_name
 from processor_api.errors import TopologyError
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
-from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.stores.suppliers import StoreSupplier, as_supplier, engine_of_word
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.texts import repr_of
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields, check_function
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
@@ -80,14 +81,16 @@ class StoreOptions(Protocol):
 
 
 def check_store_options(options: StoreOptions, store: str | None) -> None:
-    """Checks that options of a store do not contradict each other.
+    """Checks that options of a store do not contradict each other, and gives an engine its name here.
 
     :param store: the name of the store, for the error.
     :raises TopologyError: if the choice is none, or there are settings for a changelog that is turned off.
     """
     choice = options.store_type
     if isinstance(choice, str):
-        check_engine(choice, store)
+        engine = engine_of_word(choice)
+        check_engine(engine, store)
+        object.__setattr__(options, "store_type", engine)
     elif choice is not None and not is_of(choice, DslStoreSuppliers):
         raise TopologyError(
             f"store_type must be the name of an engine or a DslStoreSuppliers, got {repr_of(choice)}", store=store
@@ -150,6 +153,7 @@ def name_of(named: NamedLike) -> str | None:
     return validate_name(named)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Consumed(Generic[K, V]):
     """Options of a source: how a topic is read.
@@ -186,6 +190,7 @@ class Consumed(Generic[K, V]):
         return Consumed(name=name)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
     """Options of a sink: how records are written to a topic.
@@ -219,6 +224,7 @@ class Produced(Generic[K, V]):
         return Produced(name=name)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Generic[K, V]):
     """Options of a group: how records are grouped.
@@ -252,6 +258,7 @@ class Grouped(Generic[K, V]):
         return Grouped(name=name)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
     """Options of a repartition: the topic is called ``<name>-repartition``.
@@ -290,6 +297,7 @@ class Repartitioned(Generic[K, V]):
         return Repartitioned(name=name)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Materialized(Generic[K, V]):
     """Options of the store of a table: its name or supplier, serdes, changelog and cache.
@@ -383,6 +391,7 @@ class Materialized(Generic[K, V]):
         return Materialized(supplier=cast("StoreSupplier | KeyValueBytesStoreSupplier", store))
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Branched(Generic[S]):
     """Options of a branch of a split stream.

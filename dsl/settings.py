@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from processor_api.errors import ConfigError
 from processor_api.stores.defaults import DslStoreSuppliers
-from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB, engine_of_word
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import attribute_of, is_of
 from processor_api.user_code.settings_reader import checked_settings
@@ -110,7 +110,7 @@ def _cache_bytes(values: Mapping[str, Any]) -> int:
 def _engine(values: Mapping[str, Any]) -> str:
     """Java's names for ours, or the name of an engine."""
     found = str(values.get("default.dsl.store") or ROCKSDB)
-    return {"in_memory": MEMORY, "rocksDB": ROCKSDB}.get(found, found)
+    return engine_of_word(found)
 
 
 def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:

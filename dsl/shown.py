@@ -13,6 +13,7 @@ from dsl.plan.table_nodes import TableGrouping
 from dsl.windows.aggregations import WindowedGrouping
 from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy
+from processor_api.user_code.calls import explain_calls
 
 
 class ShownChain:
@@ -27,6 +28,11 @@ class ShownChain:
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Has wrong calls explained (:func:`~processor_api.user_code.calls.explain_calls`)."""
+        super().__init_subclass__(**more)
+        explain_calls(cls)
 
     def __repr__(self) -> str:
         slot = next(slot for kind in type(self).__mro__ for slot in getattr(kind, "__slots__", ()))

@@ -12,7 +12,7 @@ import struct
 import uuid as uuid_module
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
-from inspect import isfunction
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, isfunction
 from typing import Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from processor_api.errors import StreamsError
@@ -26,14 +26,15 @@ from processor_api.forms.json_values import (
     parsed_json,
 )
 from processor_api.texts import kind_and_text, repr_of
-from processor_api.user_code.checks import takes
-from processor_api.user_code.function_code import why_not_plain
 
 T = TypeVar("T")
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 _UUID = re.compile(rb"-".join(rb"0*([0-9a-fA-F]{1,%d})" % digits for digits in (8, 4, 4, 4, 12)))
+
+
+_NOT_PLAIN = CO_ASYNC_GENERATOR | CO_COROUTINE | CO_GENERATOR
 
 
 class Headers(list[tuple[str, bytes | None]]):
@@ -168,7 +169,7 @@ def never_null(function: Callable[[Given], Found]) -> Callable[[Given], Found]:
 def _method_or_null(method: Any) -> Any:
     """Returns a method of a serde that gives ``None`` for ``None``; what cannot be called so is refused where the serde
     is given."""
-    if not isfunction(method) or why_not_plain(method) or not takes(method, ("self", "given")):
+    if not isfunction(method) or method.__code__.co_flags & _NOT_PLAIN or method.__code__.co_argcount != 2:
         return method
 
     @wraps(method)

@@ -28,6 +28,7 @@ from dsl.settings import BuildSettings
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields
 
 K = TypeVar("K")
@@ -41,6 +42,7 @@ SINK, SOURCE = "KTABLE-SINK-", "KTABLE-SOURCE-"
 TOPIC_SUFFIX = "-topic"
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class TableJoined(Generic[K, KO]):
     """Options of a foreign-key join: the name of its nodes, topics and store, and how its messages are partitioned.

@@ -12,12 +12,14 @@ from processor_api.errors import TopologyError
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 from processor_api.texts import repr_of
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
 from processor_api.user_code.open_types import V1, V2, K
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Joined(Generic[K, V1, V2]):
     """Options of a join of a stream with a table.
@@ -62,6 +64,7 @@ class Joined(Generic[K, V1, V2]):
         return Joined(name=name)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class StreamJoined(Generic[K, V1, V2]):
     """Options of a join of two streams.

@@ -15,6 +15,14 @@ from processor_api.user_code.given_values import attribute_of, exact_text, is_of
 
 ROCKSDB = "rocksdb"
 MEMORY = "memory"
+ENGINE_WORDS = {"in_memory": MEMORY, "IN_MEMORY": MEMORY, "rocksDB": ROCKSDB, "ROCKS_DB": ROCKSDB}
+"""Kafka Streams' words for engines: those of ``default.dsl.store``, and its constants."""
+
+
+def engine_of_word(word: str) -> str:
+    """Returns the name of the engine for one of Kafka Streams' words; other names as they are."""
+    return ENGINE_WORDS.get(word, word)
+
 
 CUSTOM = "custom"
 """The kind of a store that brings everything of its own."""
@@ -76,6 +84,7 @@ class StoreSupplier:
             raise TopologyError(
                 f"store {self.name!r} needs the name of an engine, got {repr_of(given)}", store=self.name
             )
+        engine = engine_of_word(engine)
         if not self.can_move and engine != self.engine:
             where = "in memory" if self.engine == MEMORY else f"on the engine {self.engine!r}"
             raise TopologyError(

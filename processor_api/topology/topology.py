@@ -33,8 +33,9 @@ from processor_api.topology.nodes import Node, ProcessorNode, RepartitionTopic, 
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.topology.topic_names import check_topic_name, declared_topics, illegal_in_name
 from processor_api.topology.wrapper import wrapped
+from processor_api.user_code.calls import explain_calls, refuse_options
 from processor_api.user_code.checks import check_function
-from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.given_serdes import SerdeLike, is_serde_like, optional_serde
 from processor_api.user_code.given_values import check_flags, is_of, items_of
 from processor_api.user_code.lines import Line, at, text_of, user_line
 from processor_api.user_code.offset_reset import AutoOffsetReset
@@ -42,6 +43,7 @@ from processor_api.user_code.offset_reset import AutoOffsetReset
 log = logging.getLogger("streams.topology")
 
 
+@explain_calls
 class Topology(TopologyData):
     """A topology: sources, processors, sinks and stores by name. The ``add_*`` methods return it, to be chained.
 
@@ -164,6 +166,10 @@ class Topology(TopologyData):
         :raises TopologyError: if the name is taken or a parent is unknown.
         """
         self._check_new_name(name)
+        unknown = [one for one in parents if type(one) is not str or one not in self._nodes]
+        options = tuple(one for one in unknown if type(one) is not str or is_serde_like(one))
+        taken = ("key_serde", "value_serde", "partitioner")
+        refuse_options("add_sink", options, taken, f"parents of sink {name!r}", node=name)
         self._check_parents(name, parents)
         fixed = topic if isinstance(topic, str) else None
         if fixed is None and not callable(topic):
@@ -665,9 +671,19 @@ class Topology(TopologyData):
                 store=builder.name,
             )
 
+    @staticmethod
+    def _refuse_options(name: str, topics: tuple[Any, ...]) -> None:
+        """Refuses the options of Java's ``addSource`` in front of topics; names of serdes only where they are two."""
+        options = [one for one in topics if not isinstance(one, (str, re.Pattern))]
+        if not options and len(topics) > 2 and all(map(is_serde_like, topics[:2])):
+            options = list(topics[:2])
+        names = ("key_serde", "value_serde", "timestamp_extractor", "offset_reset")
+        refuse_options("add_source", tuple(options), names, f"topics of source {name!r}", node=name)
+
     def _topics_or_pattern(
         self, name: str, topics: tuple[str | re.Pattern[str], ...]
     ) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+        self._refuse_options(name, topics)
         patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
         names = [topic for topic in topics if isinstance(topic, str)]
         if not topics or len(names) + len(patterns) != len(topics) or "" in names:

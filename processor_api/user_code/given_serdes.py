@@ -73,6 +73,13 @@ def _check_functions(given: Serde[Any]) -> None:
             )
 
 
+def is_serde_like(given: object) -> bool:
+    """Returns whether something looks as if it was given as a serde: one, the name of one, or a class."""
+    if isinstance(given, str):
+        return exact_text(given) in _NAMED or exact_text(given) in PROVIDED_NAMES
+    return isinstance(given, (Serde, type))
+
+
 def class_of(serde: Serde[Any]) -> type | None:
     """Returns the class that a serde was made for by :func:`as_serde`; ``None`` for any other serde."""
     return next((known for known, made in _BY_CLASS.items() if made is serde and isinstance(known, type)), None)

@@ -6,13 +6,14 @@ distribution is installed, or in code by `register_engine`.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import ENGINE_WORDS, MEMORY, ROCKSDB
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.checks import check_function
 from state.engine.port import Engine
@@ -65,6 +66,9 @@ def check_engine(name: str, store: str | None = None) -> None:
     """
     if name in _BUILT_IN or name in _registered or name in engine_names():
         return
+    near = difflib.get_close_matches(name.lower(), [*engine_names(), *ENGINE_WORDS], n=1)
+    if near:
+        raise TopologyError(f"storage engine {name!r} does not exist; did you mean {near[0]!r}?", store=store)
     raise TopologyError(
         f"storage engine {name!r} does not exist; existing engines are {', '.join(engine_names())}. Register your"
         f" engine by an entry point of the group {ENTRY_POINTS!r}, or in code by register_engine",

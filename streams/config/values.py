@@ -23,6 +23,7 @@ from processor_api.handlers import (
 )
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.defaults import BuiltInDslStoreSuppliers, DslStoreSuppliers
+from processor_api.stores.suppliers import engine_of_word
 from processor_api.texts import error_text, kind_and_text, plain_str, repr_of
 from processor_api.timestamps import (
     fail_on_invalid_timestamp,
@@ -516,9 +517,7 @@ def wrapper(value: Any) -> Any:
 
 def dsl_store(value: Any) -> str:
     """Reads one of Java's names, or that of a storage engine."""
-    if value in ("rocksDB", "in_memory"):
-        return str(value)
-    if not isinstance(value, str) or value not in engine_names():
+    if not isinstance(value, str) or engine_of_word(value) not in engine_names():
         raise ValueError(f"must be one of rocksDB, in_memory or {', '.join(engine_names())}; got {repr_of(value)}")
     return value
 
