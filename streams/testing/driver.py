@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
 from processor_api.stores.contracts import (
     KeyValueStore,
     SessionStore,
@@ -29,9 +28,8 @@ from processor_api.stores.contracts import (
     WindowStore,
 )
 from processor_api.topology.function import TopologyLike
-from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
-from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.open_types import K, V
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
@@ -47,6 +45,7 @@ from streams.testing import driver_stores
 from streams.testing.driver_log import DriverTopic, new_message
 from streams.testing.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
+from streams.testing.known_topics import IN, OUT, KnownTopics
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic
@@ -109,6 +108,7 @@ class TopologyTestDriver:
         self._partitions = checked_partitions(partitions)
         self._topology = topology_to_run(topology, self.config)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
+        self._known = KnownTopics(self._topology, self.config)
         self._topics: dict[str, DriverTopic] = {}
         self._closed = False
         self._showed_stores = False
@@ -150,11 +150,10 @@ class TopologyTestDriver:
 
     def _matching_source(self, topic: str) -> str:
         """Returns the source whose pattern a new topic matches."""
+        self._known.check_read(topic)
         source = reader_of(self._topology, topic)
-        if source is not None:
-            return source.name
-        known = [name for name, found in self._topics.items() if found.queue is not None]
-        raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
+        assert source is not None
+        return source.name
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs the punctuations that are due and processes what they forwarded.
@@ -182,8 +181,8 @@ class TopologyTestDriver:
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic[K, V]:
-        """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source or
-        sink, otherwise the application's defaults.
+        """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source, otherwise
+        the application's defaults. A serde without a schema registry gets that of the topology.
 
         ::
 
@@ -196,17 +195,22 @@ class TopologyTestDriver:
             with a time zone; the driver's clock if not given.
         :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
         :raises ConfigError: if a serde is neither given nor a default.
+        :raises TopologyError: if no source reads the topic.
         """
         self._check_open()
         start = self.clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
-        key, value = self._serdes(topic, key_serde, value_serde)
+        self._known.check_read(topic)
+        key, value = self._known.serdes(topic, key_serde, value_serde, IN)
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(
         self, topic: str, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> TestOutputTopic[K, V]:
-        """Returns a reader of typed records from a topic. Serdes not given are those of the topology's source or
-        sink, otherwise the application's defaults.
+        """Returns a reader of typed records from a topic. Serdes not given are those of the topology's sink, otherwise
+        the application's defaults. A serde without a schema registry gets that of the topology.
+
+        A topic that a function chooses has the serdes of its sink. Dead letters have those of the sources, and bytes
+        where these cannot read them.
 
         ::
 
@@ -215,38 +219,13 @@ class TopologyTestDriver:
             assert loud.read_key_value() == ("ann", "HELLO")
 
         :raises ConfigError: if a serde is neither given nor a default.
+        :raises TopologyError: if no sink writes to the topic, and no function or handler may do so.
         """
         self._check_open()
-        key, value = self._serdes(topic, key_serde, value_serde)
+        if topic not in self.produced_topic_names():
+            self._known.check_written(topic)
+        key, value = self._known.serdes(topic, key_serde, value_serde, OUT)
         return TestOutputTopic(self._driven.topic(topic).unread, topic, key, value, self._nothing_to_read)
-
-    def _serdes(
-        self, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None
-    ) -> tuple[Serde[Any], Serde[Any]]:
-        """Returns the given serdes, otherwise those of the node that reads or writes the topic, otherwise the
-        defaults."""
-        environment, what = self._driven.task.environment, f"topic {topic!r}"
-        node = self._node_at(topic)
-        found = {
-            "key_serde": optional_serde(key, "key_serde", what, topic=topic),
-            "value_serde": optional_serde(value, "value_serde", what, topic=topic),
-        }
-        if node is not None:
-            found = {name: given or getattr(node, name) for name, given in found.items()}
-        return (
-            environment.key_serde(found["key_serde"], what, topic),
-            environment.value_serde(found["value_serde"], what, topic),
-        )
-
-    def _node_at(self, topic: str) -> SourceNode | SinkNode | None:
-        """Returns the source that reads a topic, otherwise the first sink that writes it."""
-        plan = self._driven.task.plan
-        nodes = [node for node in plan.topology.nodes.values() if not isinstance(node, ProcessorNode)]
-        source = reader_of(plan.topology, topic)
-        if source is not None:
-            return source
-        sinks = [node for node in nodes if isinstance(node, SinkNode) and node.topic is not None]
-        return next((node for node in sinks if plan.real_name(str(node.topic)) == topic), None)
 
     # ------------------------------------------------------------------ output
 
@@ -284,13 +263,10 @@ class TopologyTestDriver:
     def _nothing_to_read(self, topic: str) -> str:
         if self._topics[topic].written:
             return f"topic {topic!r} does not have more records"
-        plan = self._driven.task.plan
-        sinks = [node for node in plan.topology.nodes.values() if isinstance(node, SinkNode)]
-        written = {plan.real_name(node.topic) for node in sinks if node.topic is not None}
-        written |= {*self.produced_topic_names(), *plan.changelogs.values()}
-        if topic in written or any(node.topic is None for node in sinks):
+        if self._known.writes(topic):
             return f"topic {topic!r} has no records: nothing was written to it yet"
-        return f"topic {topic!r} has no records: no sink of the topology writes to it{nearest(topic, written)}"
+        hint = nearest(topic, {*self.produced_topic_names(), *self._known.written_names()})
+        return f"topic {topic!r} has no records: no sink of the topology writes to it{hint}"
 
     # ------------------------------------------------------------------ records without a result
 

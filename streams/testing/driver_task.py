@@ -12,6 +12,7 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.topology import Topology
+from state.directory.errors import directory_error
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore
 from streams.config import StreamsConfig
@@ -216,8 +217,12 @@ def _new_directory(config: StreamsConfig) -> Path:
     parent = None
     if config.origin("state.dir") == "given":
         parent = Path(config.state_dir)
-        parent.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
+    try:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
+    except OSError as error:
+        raise directory_error(error, parent or Path(tempfile.gettempdir())) from error
 
 
 def _engine_opener(config: StreamsConfig) -> EngineOpener:

@@ -15,20 +15,22 @@ from types import TracebackType
 from typing import Any
 
 from processor_api.clock import SystemClock
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.task_id import TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.durations import Duration, Timeout, Timestamp, to_ms, to_seconds, to_timestamp_ms
-from processor_api.user_code.given_serdes import SerdeLike, check_serde
+from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.open_types import K, V
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
-from streams.testing.settings import with_defaults
-from streams.testing.topics import TestInputTopic, TestRecord
+from streams.testing.known_topics import IN, KnownTopics, other_serde
+from streams.testing.settings import nearest, with_defaults
+from streams.testing.topics import TestInputTopic, TestRecord, read_parts
 
 READ_S = 30
 START_S = 30
@@ -70,27 +72,56 @@ class EmbeddedKafka:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: SerdeLike[K] = "string",
-        value_serde: SerdeLike[V] = "string",
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic[K, V]:
         """Returns a writer of typed records to a topic, which is created if there is none.
 
-        The key decides on the partition.
+        The key decides on the partition. Serdes not given are those of the application that reads the topic, if it was
+        started here before, otherwise strings. A serde without a schema registry gets that of the application.
 
         :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
             with a time zone; now if not given.
         :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
+        :raises TopologyError: if the topic does not exist and no application reads it, but one with a similar name.
         """
+        if topic not in self.broker.topics:
+            self._check_read(topic)
+        key, value = self._serdes(topic, key_serde, value_serde, IN)
         self.create_topics(topic)
         start = (
             self._clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
         )
-        key = check_serde(key_serde, "key_serde", what := f"topic {topic!r}").bind(topic, is_key=True)
-        value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
         return TestInputTopic(self.produce, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
+
+    def _check_read(self, topic: str) -> None:
+        known = self._known()
+        if known and not any(one.knows(topic) for one in known):
+            hint = nearest(topic, {name for one in known for name in one.read_names()})
+            if hint.startswith("; did you mean"):
+                raise TopologyError(
+                    f"no application that was started here reads topic {topic!r}{hint} Otherwise create it with"
+                    " create_topics",
+                    topic=topic,
+                )
+
+    def _known(self) -> list[KnownTopics]:
+        return [KnownTopics(one.topology, one.config) for one in self.applications]
+
+    def _serdes(
+        self, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None, call: str
+    ) -> tuple[Serde[Any], Serde[Any]]:
+        """Returns the serdes given, otherwise those of the application that has the topic, otherwise strings."""
+        known = self._known()
+        owner = next((one for one in known if one.knows(topic)), None)
+        owner = owner or next((one for one in known if one.writes(topic)), None)
+        if owner is not None:
+            return owner.serdes(topic, key, value, call)
+        registry = next(filter(None, (one.registry() for one in known)), None)
+        return other_serde(topic, "key_serde", key, registry), other_serde(topic, "value_serde", value, registry)
 
     def produce(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None = None
@@ -110,27 +141,31 @@ class EmbeddedKafka:
         self,
         topic: str,
         count: int,
-        key_serde: SerdeLike[K] = "string",
-        value_serde: SerdeLike[V] = "string",
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         timeout: Timeout = READ_S,
     ) -> list[TestRecord[K, V]]:
         """Waits for the next ``count`` committed records of a topic that were not read here yet.
+
+        Serdes not given are those of the application that writes the topic, if it was started here, otherwise strings.
+        A serde without a schema registry gets that of the application.
 
         :param timeout: a ``timedelta`` or seconds.
         :raises TimeoutError: if they do not come in time; those that did come count as read.
         :raises StreamsError: the error that ended an application.
         """
         consumer = self._reader(topic)
-        key = check_serde(key_serde, "key_serde", what := f"topic {topic!r}").bind(topic, is_key=True)
-        value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
+        key, value = self._serdes(topic, key_serde, value_serde, "read_records")
         timeout_s = to_seconds(timeout, "timeout")
         deadline_s = self._clock.monotonic() + timeout_s
         found: list[TestRecord[K, V]] = []
         while len(found) < count:
             message = consumer.poll(0.05)
             if message is not None:
-                found.append(_record(message, key, value))
+                record = TestRecord(None, None, message.timestamp()[1], message.headers())
+                read_parts(record, topic, (key, message.key()), (value, message.value()), "read_records")
+                found.append(record)
                 continue
             self._raise_failure()
             if self._clock.monotonic() > deadline_s:
@@ -144,6 +179,12 @@ class EmbeddedKafka:
     def _reader(self, topic: str) -> Consumer:
         reader = self._readers.get(topic)
         if reader is None:
+            if topic not in self.broker.topics:
+                raise StreamsError(
+                    f"topic {topic!r} does not exist{nearest(topic, self.broker.topics)} Create a topic with"
+                    " create_topics",
+                    topic=topic,
+                )
             count = len(self.broker.topic(topic).partitions)
             reader = self._readers[topic] = self.clients.consumer({"isolation.level": "read_committed"})
             self._opened.callback(reader.close)
@@ -189,11 +230,3 @@ class EmbeddedKafka:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _record(message: Any, key_serde: Serde[K], value_serde: Serde[V]) -> TestRecord[K, V]:
-    key, value = message.key(), message.value()
-    record = TestRecord(None, None, message.timestamp()[1], message.headers())
-    record.key = None if key is None else key_serde.with_headers(record.headers).deserialize(key)
-    record.value = None if value is None else value_serde.with_headers(record.headers).deserialize(value)
-    return record

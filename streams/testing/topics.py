@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Generic, NoReturn, Protocol
 
-from processor_api.errors import DeserializationError
+from processor_api.errors import DeserializationError, SerializationError, StreamsError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text
@@ -114,7 +114,8 @@ class TestInputTopic(Generic[K, V]):
             inputs.pipe_input("ann", "hello", timestamp=1_000, headers=[("source", b"web")])
             assert outputs.read_key_value() == ("ann", "HELLO")
 
-        :raises TopologyError: if no source of the topology reads the topic.
+        :raises SerializationError: if a serde cannot write the key or the value.
+        :raises StreamsError: what the topology raises.
         """
         if timestamp is None:
             timestamp = self._now
@@ -122,13 +123,21 @@ class TestInputTopic(Generic[K, V]):
         elif type(timestamp) is not int:
             timestamp = to_timestamp_ms(timestamp, "timestamp")
         own = Headers(headers or ())
-        self._pipe(
-            self._topic,
-            None if key is None else self._key_serde.with_headers(own).serialize(key),
-            None if value is None else self._value_serde.with_headers(own).serialize(value),
-            timestamp,
-            own or headers,
-        )
+        raw_key = self._write("key", self._key_serde, key, own)
+        raw_value = self._write("value", self._value_serde, value, own)
+        self._pipe(self._topic, raw_key, raw_value, timestamp, own or headers)
+
+    def _write(self, part: str, serde: Serde[Any], value: Any, headers: Headers) -> bytes | None:
+        try:
+            return None if value is None else serde.with_headers(headers).serialize(value)
+        except StreamsError as error:
+            raise error.locate(topic=self._topic)  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            raise SerializationError(
+                f"the {part} of a record of topic {self._topic!r} cannot be written by the test:"
+                f" {kind_and_text(error)}; give {part}_serde= to create_input_topic, or another {part}",
+                topic=self._topic,
+            ) from error
 
     def pipe_value(self, value: V | None, timestamp: Timestamp | None = None) -> None:
         """Pipes one record without a key.
@@ -271,21 +280,10 @@ class TestOutputTopic(Generic[K, V]):
     def _next(self) -> TestRecord[K, V]:
         key, value, timestamp, headers, partition = self._queue[0]
         record: TestRecord[K, V] = TestRecord(None, None, timestamp, headers)
-        record.key = self._read("key", self._key_serde.with_headers(record.headers), key)
-        record.value = self._read("value", self._value_serde.with_headers(record.headers), value)
+        read_parts(record, self._topic, (self._key_serde, key), (self._value_serde, value), "create_output_topic")
         record.partition = partition
         self._queue.popleft()
         return record
-
-    def _read(self, part: str, serde: Serde[Any], data: bytes | None) -> Any:
-        try:
-            return None if data is None else serde.deserialize(data)
-        except Exception as error:
-            raise DeserializationError(
-                f"the {part} of a record of topic {self._topic!r} cannot be read by the test:"
-                f" {kind_and_text(error)}; give create_output_topic the serdes with which the topic is written",
-                topic=self._topic,
-            ) from error
 
     def _fail(self) -> NoReturn:
         raise LookupError(self._nothing_to_read(self._topic))
@@ -354,6 +352,30 @@ class TestOutputTopic(Generic[K, V]):
         if any(written[0] is None for written in self._queue):
             raise ValueError(f"topic {self._topic!r} has a record without a key: read it with read_key_values()")
         return dict(self.read_key_values())
+
+
+def read_parts(
+    record: TestRecord,
+    topic: str,
+    key: tuple[Serde[Any], bytes | None],
+    value: tuple[Serde[Any], bytes | None],
+    call: str,
+) -> None:
+    """Reads the key and the value of a record, whose headers are there, by their serdes.
+
+    :param call: the call that takes the serdes, for the error.
+    :raises DeserializationError: if a serde cannot read its part.
+    """
+    for part, (serde, data) in (("key", key), ("value", value)):
+        try:
+            found = None if data is None else serde.with_headers(record.headers).deserialize(data)
+        except Exception as error:
+            raise DeserializationError(
+                f"the {part} of a record of topic {topic!r} cannot be read by the test: {kind_and_text(error)}; give"
+                f" {call} the serdes with which the topic is written",
+                topic=topic,
+            ) from error
+        setattr(record, part, found)
 
 
 def _forward(duration_ms: int, name: str) -> int:

@@ -382,7 +382,7 @@ def test_unknown_names_are_told_with_what_was_perhaps_meant() -> None:
             driver.pipe_raw("elsewhere", None, None, 0)
         with pytest.raises(TopologyError, match=r"the topology does not have store 'plane'; did you mean 'plain'\?"):
             driver.get_state_store("plane")
-        with pytest.raises(LookupError, match=r"'outt' has no records: no sink .* writes to it; did you mean 'out'\?"):
+        with pytest.raises(TopologyError, match=r"no sink .* writes to topic 'outt'; did you mean 'out'\?"):
             driver.create_output_topic("outt").read_value()
         with pytest.raises(LookupError, match="'out' has no records: nothing was written to it yet"):
             driver.create_output_topic("out").read_value()
@@ -417,9 +417,12 @@ def test_a_topic_that_an_extractor_may_write_to_is_not_unknown() -> None:
 
 def test_a_missing_serde_is_told() -> None:
     topology = Topology().add_source("from", "in", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+    topology.add_sink("one", lambda *_: "gold", "from", value_serde=Serdes.LONG)
+    topology.add_sink("two", lambda *_: "gold", "from", value_serde=Serdes.STRING)
+    says = r"'other' may be chosen by functions of the sinks 'one', 'two', which have different .*give value_serde= to"
     with (
-        TopologyTestDriver(topology) as driver,
-        pytest.raises(ConfigError, match=r"topic 'other' has no value serde .* default\.value\.serde"),
+        TopologyTestDriver(topology, {"default.key.serde": Serdes.STRING}) as driver,
+        pytest.raises(ConfigError, match=says),
     ):
         driver.create_output_topic("other", Serdes.STRING)
 

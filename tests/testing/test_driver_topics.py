@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.errors import SerializationError
 from processor_api.serde import Serde, Serdes
 from processor_api.topology.topology import Topology
 from streams.testing import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
@@ -95,7 +96,7 @@ def test_times_that_make_no_sense_are_refused(driver: TopologyTestDriver, source
 
 
 def test_a_value_that_its_serde_cannot_write_is_not_piped(driver: TopologyTestDriver) -> None:
-    with pytest.raises(ValueError, match="long: 1180591620717411303424 is not an integer"):
+    with pytest.raises(SerializationError, match="long: 1180591620717411303424 is not an integer"):
         driver.create_input_topic("in", Serdes.STRING, Serdes.LONG).pipe_input("k", 1 << 70)
     assert driver.take_produced() == {}
 

@@ -27,7 +27,7 @@ from streams.cli.cluster.connection import Target
 from streams.cli.output.failures import CannotRun
 from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
-from streams.kafka.topics.readers import reader_of
+from streams.kafka.topics.readers import reader_of, writer_of
 from streams.serdes.values import json_reader
 
 if TYPE_CHECKING:
@@ -175,11 +175,10 @@ class _Finder:
 
     def _node(self, topic: str) -> SourceNode | SinkNode | None:
         """Returns the node that writes a topic, otherwise the first that reads it."""
-        nodes = self._topology.nodes.values()
-        for node in nodes:
-            if isinstance(node, SinkNode) and (node.topic == topic or topic in node.declared_topics):
-                return node
-        for node in nodes:
+        sink = writer_of(self._topology, topic)
+        if sink is not None and (sink.topic == topic or topic in sink.declared_topics):
+            return sink
+        for node in self._topology.nodes.values():
             if isinstance(node, SourceNode) and topic in node.topics:
                 return node
         return reader_of(self._topology, topic)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from processor_api.errors import TopologyError
 from processor_api.topology.data import TopologyData
-from processor_api.topology.nodes import SourceNode
+from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import Subtopology
 from processor_api.user_code.lines import at
 
@@ -48,6 +48,24 @@ def reader_of(topology: TopologyData, topic: str) -> SourceNode | None:
     found = [node for node in _patterns(topology) if topic in matching_topics(topology, node, (topic,))]
     _check_one(topology, topic, found)
     return found[0] if found else None
+
+
+def writer_of(topology: TopologyData, topic: str) -> SinkNode | None:
+    """Returns the sink that writes a topic: by its name, else the only one whose function may choose it; ``None`` if
+    there is none. Of several whose functions may, and which write with the same serdes, it is the first."""
+    sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode)]
+    for node in sinks:
+        if node.topic == topic or topic in node.declared_topics:
+            return node
+    choosing = choosing_sinks(topology)
+    same = {(id(node.key_serde), id(node.value_serde)) for node in choosing}
+    return choosing[0] if len(same) == 1 else None
+
+
+def choosing_sinks(topology: TopologyData) -> list[SinkNode]:
+    """Returns the sinks whose functions may choose any topic."""
+    sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode)]
+    return [node for node in sinks if node.topic is None and not node.declared_topics]
 
 
 def _patterns(topology: TopologyData) -> list[SourceNode]:
