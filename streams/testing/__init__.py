@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from streams.runtime.tracing.steps import TraceStep
     from streams.testing.driver import RawRecord, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
+    from streams.testing.expected import ExpectedRecords
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
     from streams.testing.record_trace import RecordTrace
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -18,6 +19,7 @@ __all__ = [
     "CapturedForward",
     "CapturedPunctuator",
     "EmbeddedKafka",
+    "ExpectedRecords",
     "MockProcessorContext",
     "RawRecord",
     "RecordTrace",
@@ -31,6 +33,7 @@ __all__ = [
 _HOMES = {
     "driver": "RawRecord TopologyTestDriver",
     "embedded_kafka": "EmbeddedKafka",
+    "expected": "ExpectedRecords",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
     "record_trace": "RecordTrace TraceStep",
     "topics": "TestInputTopic TestOutputTopic TestRecord",

@@ -45,6 +45,7 @@ from streams.testing import driver_stores
 from streams.testing.driver_log import DriverTopic, new_message
 from streams.testing.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
+from streams.testing.expected import ExpectedRecords
 from streams.testing.known_topics import IN, OUT, KnownTopics
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
@@ -228,6 +229,30 @@ class TopologyTestDriver:
         return TestOutputTopic(self._driven.topic(topic).unread, topic, key, value, self._nothing_to_read)
 
     # ------------------------------------------------------------------ output
+
+    def expect(
+        self, topic: str, key_serde: SerdeLike[Any] | None = None, value_serde: SerdeLike[Any] | None = None
+    ) -> ExpectedRecords:
+        """Returns a checker of the next records of a topic: each call compares one, and an error shows what differs.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hello"), ("bob", "hi")])
+            driver.expect("loud").next(key="ann", value="HELLO").next(key="bob", value="HI").end()
+
+        The parameters are those of :meth:`create_output_topic`, with whose readers it shares the unread records.
+
+        :raises ConfigError: if a serde is neither given nor a default.
+        :raises TopologyError: if no sink writes to the topic, and no function or handler may do so.
+        """
+        return ExpectedRecords(self.create_output_topic(topic, key_serde, value_serde), self._why_nothing)
+
+    def _why_nothing(self) -> str:
+        """Returns what may be the reason why there are no more records: those that were dropped, or are held back."""
+        if self._closed:
+            return ""
+        drops = [f"\n  dropped at {one.node}: {one.count} ({one.reason})" for one in self.drops()]
+        return "".join([*drops, *(f"\n  held back at {one.node}: {one.amount}" for one in self.held_back())])
 
     def take_produced(self) -> dict[str, list[RawRecord]]:
         """Returns everything that was produced and not read yet, by topic, internal topics included.

@@ -1,4 +1,4 @@
-"""What a topology knows of the topics of a test: their names, their serdes, and its schema registry."""
+"""The topics of a test as their topology has them: their names, their serdes, and its schema registry."""
 
 from __future__ import annotations
 

@@ -261,6 +261,29 @@ class TestOutputTopic(Generic[K, V]):
         """Whether all records were read."""
         return not self._queue
 
+    @property
+    def name(self) -> str:
+        """The name of the topic."""
+        return self._topic
+
+    def shown(self, most: int) -> list[str]:
+        """Returns the first records that were not read, as text. They stay there.
+
+        ::
+
+            inputs.pipe_input("ann", "hello", timestamp=1_000)
+            assert outputs.shown(1) == ["TestRecord(key='ann', value='HELLO', timestamp=1000)"]
+
+        :param most: how many, at most.
+        """
+        return [self._shown(written) for written in itertools.islice(self._queue, most)]
+
+    def _shown(self, written: Any) -> str:
+        try:
+            return repr(self._record(written))
+        except DeserializationError:
+            return f"a record that the test cannot read: key {written[0]!r}, value {written[1]!r}"
+
     def read_record(self) -> TestRecord[K, V]:
         """Returns the oldest record that was not read.
 
@@ -278,11 +301,15 @@ class TestOutputTopic(Generic[K, V]):
         return self._next()
 
     def _next(self) -> TestRecord[K, V]:
-        key, value, timestamp, headers, partition = self._queue[0]
+        record = self._record(self._queue[0])
+        self._queue.popleft()
+        return record
+
+    def _record(self, written: Any) -> TestRecord[K, V]:
+        key, value, timestamp, headers, partition = written
         record: TestRecord[K, V] = TestRecord(None, None, timestamp, headers)
         read_parts(record, self._topic, (self._key_serde, key), (self._value_serde, value), "create_output_topic")
         record.partition = partition
-        self._queue.popleft()
         return record
 
     def _fail(self) -> NoReturn:

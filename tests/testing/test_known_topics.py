@@ -172,9 +172,9 @@ def two() -> StreamsBuilder:
 @pytest.mark.parametrize("serdes", [(), ("string", "string")])
 def test_a_typo_in_a_name_gets_the_nearest(serdes: Any) -> None:
     with TopologyTestDriver(two()) as driver:
-        with pytest.raises(TopologyError, match="no source .* reads topic 'ordres'; did you mean 'orders'"):
+        with pytest.raises(TopologyError, match=r"no source .* reads topic 'ordres'; did you mean 'orders'"):
             driver.create_input_topic("ordres", *serdes)
-        with pytest.raises(TopologyError, match="no sink of the topology writes to topic 'taes'; did you mean 'teas'"):
+        with pytest.raises(TopologyError, match=r"no sink of the topology writes to topic 'taes'; did you mean 'teas'"):
             driver.create_output_topic("taes", *serdes)
     with EmbeddedKafka() as kafka:
         kafka.create_topics("orders", "teas")

@@ -96,6 +96,7 @@ GUIDES: dict[str, tuple[str, ...]] = {
         *("streams.TopologyTestDriver", "streams.testing.TestInputTopic", "streams.testing.TestOutputTopic"),
         *("streams.testing.TestRecord", "streams.testing.MockProcessorContext", "streams.testing.EmbeddedKafka"),
     ),
+    "docs/porting-tests.md": ("streams.testing.ExpectedRecords",),
     "docs/running.md": (
         *("streams.run", "streams.KafkaStreams", "streams.StreamsConfig", "streams.ClientState"),
         *("streams.script_config",),

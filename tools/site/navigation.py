@@ -96,7 +96,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/following-a-record.md",
         ),
     ),
-    ("Test", ("docs/testing.md", "docs/simulation.md")),
+    ("Test", ("docs/testing.md", "docs/porting-tests.md", "docs/simulation.md")),
     (
         "Coming from",
         (
