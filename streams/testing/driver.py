@@ -2,7 +2,8 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_log.py` instead of Kafka.
+by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_parts/driver_log.py` instead
+of Kafka.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.tasks.assembly import topology_to_run
-from streams.testing import driver_stores
-from streams.testing.driver_log import DriverTopic, new_message
-from streams.testing.driver_stores import driver_queries
+from streams.testing.driver_parts import driver_stores
+from streams.testing.driver_parts.driver_log import DriverTopic, new_message
+from streams.testing.driver_parts.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
 from streams.testing.expected import ExpectedRecords
 from streams.testing.known_topics import IN, OUT, KnownTopics

@@ -33,8 +33,8 @@ from streams.runtime.tasks.task_stores import EngineOpener
 from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.task_trace import traced_by
 from streams.telemetry import spans_by
-from streams.testing.arrivals import ArrivalMerge, Arrivals
-from streams.testing.driver_log import DriverProducer, DriverTopic
+from streams.testing.driver_parts.arrivals import ArrivalMerge, Arrivals
+from streams.testing.driver_parts.driver_log import DriverProducer, DriverTopic
 from streams.testing.record_trace import RecordTrace
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}

@@ -28,7 +28,7 @@ FACTORIES = {
     "processor_api/stores/suppliers.py": "suppliers and their defaults",
     "streams/spark/rows/changelog_rows.py": "a versioned store that is made of records",
     "streams/queries/store_types.py": "names of the forms in which stores are read",
-    "streams/testing/driver_stores.py": "names of the forms in which stores are read",
+    "streams/testing/driver_parts/driver_stores.py": "names of the forms in which stores are read",
 }
 """Files that name kinds, and what they make by the name."""
 OTHER_WORDS = {

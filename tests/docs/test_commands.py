@@ -20,7 +20,7 @@ from docs_support.folders import prepare
 
 CHECKED = ("python", "sh", "toml", "json", "text", "console", "csv")
 """Languages whose blocks are handled, `console` and `csv` in `test_consoles.py`; a `text` is output, or a drawing."""
-OTHERS = {"yaml": "deployment.md", "dockerfile": "deployment.md", "ini": "deployment.md"}
+OTHERS = {"yaml": "deployment.md", "dockerfile": "deployment.md", "ini": "deployment.md", "java": "porting-tests.md"}
 """Languages whose blocks a test of their page handles."""
 WORDS = re.compile(r"^ {4,}(streams|python|pip|make|pytest|export|docker|curl|sudo) ", re.MULTILINE)
 SHELL = [block for page in PAGES for block in blocks(page, "sh")]

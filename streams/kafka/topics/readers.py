@@ -51,8 +51,10 @@ def reader_of(topology: TopologyData, topic: str) -> SourceNode | None:
 
 
 def writer_of(topology: TopologyData, topic: str) -> SinkNode | None:
-    """Returns the sink that writes a topic by its name, otherwise the only one whose function may choose it; ``None`` if
-    there is none. Of several that may choose it and have the same serdes, it is the first."""
+    """Returns the sink that writes a topic by its name, otherwise the only one whose function may choose it, if any.
+
+    Of several whose functions may choose it and that have the same serdes, it is the first.
+    """
     sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode)]
     for node in sinks:
         if node.topic == topic or topic in node.declared_topics:

@@ -12,7 +12,7 @@ from processor_api.topology.subtopology import task_subtopologies
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
-from streams.testing.arrivals import TimeHeap
+from streams.testing.driver_parts.arrivals import TimeHeap
 
 __all__ = ["STRINGS_UNCACHED", "Piped", "StagedRun", "Written", "compacted"]
 

@@ -20,8 +20,8 @@ from processor_api.topology.partitioner import partition_for_key
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
-from streams.testing.arrivals import Arrivals
 from streams.testing.broker.messages import LogRecord, as_bytes, check_time
+from streams.testing.driver_parts.arrivals import Arrivals
 
 Written = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
 """``(key, value, timestamp_ms, headers, partition)``"""
