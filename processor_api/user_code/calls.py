@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, isfunction, signature
 from typing import Any, TypeVar
@@ -21,10 +21,12 @@ C = TypeVar("C", bound=type)
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def explain_calls(kind: C) -> C:
+def explain_calls(kind: C, *names: str) -> C:
     """Makes the public methods of a class name the arguments that a wrong call should have given.
 
     The call stays a ``TypeError``. Only calls that fail are looked at.
+
+    :param names: only these methods, where the others are called often.
 
     ::
 
@@ -34,7 +36,8 @@ def explain_calls(kind: C) -> C:
             assert str(error).endswith("got 1: give materialized=Materialized(...) by name")
     """
     for name, method in list(vars(kind).items()):
-        if isfunction(method) and (name == "__init__" or not name.startswith("_")):
+        is_public = name in names if names else name == "__init__" or not name.startswith("_")
+        if isfunction(method) and is_public:
             setattr(kind, name, _explained(kind, name, method))
     return kind
 
@@ -144,7 +147,9 @@ def _is_for(given: Any, name: str) -> bool:
     if callable(given):
         return name in ("key_selector", "partitioner", "timestamp_extractor") and not isinstance(given, type)
     if isinstance(given, timedelta):
-        return name in ("within", "ttl", "retention", "max_wait", "grace")
+        return name in ("within", "ttl", "retention", "max_wait", "grace", "auto_advance")
+    if isinstance(given, datetime):
+        return name in ("start_timestamp", "initial_wall_clock_time")
     if type(given) is int:
         return name in ("number_of_partitions", "max_records")
     kind = _WORD.sub("_", type(given).__name__).lower()

@@ -28,7 +28,9 @@ from processor_api.stores.contracts import (
     VersionedKeyValueStore,
     WindowStore,
 )
+from processor_api.topology.data import known_name
 from processor_api.topology.function import TopologyLike
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.open_types import K, V
@@ -136,6 +138,10 @@ class TopologyTestDriver:
         """
         if type(timestamp) is not int or not -LAST_MS <= timestamp <= LAST_MS:
             timestamp = to_timestamp_ms(timestamp, "timestamp")
+        parts: tuple[object, ...] = (key, value)
+        if any(isinstance(one, str) for one in parts):
+            raise TypeError("pipe_raw takes bytes, got a string: pipe it by create_input_topic(...).pipe_input(...)")
+        known_name(topic, "topic")
         found = self._topics.get(topic)
         if found is None or found.queue is None or self._closed:
             found = self._read_also(topic)
@@ -201,7 +207,7 @@ class TopologyTestDriver:
         """
         self._check_open()
         start = self.clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
-        self._known.check_read(topic)
+        self._known.check_read(known_name(topic, "topic"))
         key, value = self._known.serdes(topic, key_serde, value_serde, IN)
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
@@ -224,7 +230,7 @@ class TopologyTestDriver:
         :raises TopologyError: if no sink writes to the topic, and no function or handler may do so.
         """
         self._check_open()
-        if topic not in self.produced_topic_names():
+        if known_name(topic, "topic") not in self.produced_topic_names():
             self._known.check_written(topic)
         key, value = self._known.serdes(topic, key_serde, value_serde, OUT)
         return TestOutputTopic(self._driven.topic(topic).unread, topic, key, value, self._nothing_to_read)
@@ -519,7 +525,7 @@ class TopologyTestDriver:
         self._check_open()
         self._showed_stores = True
         stores = self._driven.stores
-        found = stores.get(name)
+        found = stores.get(known_name(name, "store"))
         if found is None:
             raise TopologyError(f"the topology does not have store {name!r}{nearest(name, stores)}", store=name)
         return found
@@ -627,3 +633,6 @@ class TopologyTestDriver:
         except StreamsError:
             if error is None:
                 raise
+
+
+explain_calls(TopologyTestDriver, "__init__", "create_input_topic", "create_output_topic")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Generic, NoReturn, Protocol
 
 from processor_api.errors import DeserializationError, SerializationError, StreamsError
-from processor_api.record import HeaderList, Headers
+from processor_api.record import HeaderList, Headers, Record
 from processor_api.serde import Serde
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.user_code.given_values import items_of
 from processor_api.user_code.open_types import K, V
 
 
@@ -37,11 +38,11 @@ class TestRecord(Generic[K, V]):
         self, key: K | None, value: V | None, timestamp: Timestamp | None = None, headers: HeaderList | None = None
     ) -> None:
         if type(timestamp) is not int and timestamp is not None:
-            timestamp = to_timestamp_ms(timestamp, "timestamp")
+            timestamp = _time(timestamp)
         self.key: K = key  # type: ignore[assignment]  # null has the type of the others, as in streams and tables
         self.value: V = value  # type: ignore[assignment]
         self.timestamp: int | None = timestamp
-        self.headers: Headers = Headers(headers) if headers else Headers()
+        self.headers: Headers = _headers(headers)
         self.partition: int | None = None
 
     @property
@@ -121,8 +122,8 @@ class TestInputTopic(Generic[K, V]):
             timestamp = self._now
             self._now += self._step
         elif type(timestamp) is not int:
-            timestamp = to_timestamp_ms(timestamp, "timestamp")
-        own = Headers(headers or ())
+            timestamp = _time(timestamp)
+        own = _headers(headers)
         raw_key = self._write("key", self._key_serde, key, own)
         raw_value = self._write("value", self._value_serde, value, own)
         self._pipe(self._topic, raw_key, raw_value, timestamp, own or headers)
@@ -157,6 +158,11 @@ class TestInputTopic(Generic[K, V]):
             inputs.pipe_record(TestRecord("ann", "hello", timestamp=1_000))
             assert outputs.read_record() == TestRecord("ann", "HELLO", 1_000)
         """
+        given: object = record
+        if not isinstance(given, (TestRecord, Record)):
+            raise TypeError(
+                f"pipe_record takes a TestRecord, got {repr_of(given)}: for a pair call pipe_input(key, value)"
+            )
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_records(self, records: Iterable[TestRecord[K, V]]) -> None:
@@ -167,7 +173,7 @@ class TestInputTopic(Generic[K, V]):
             inputs.pipe_records([TestRecord("ann", "hello"), TestRecord("bob", "hi")])
             assert outputs.read_values() == ["HELLO", "HI"]
         """
-        for record in records:
+        for record in items_of(records, "records"):
             self.pipe_record(record)
 
     def pipe_key_values(
@@ -184,8 +190,11 @@ class TestInputTopic(Generic[K, V]):
             inputs.pipe_key_values([("ann", "hello"), ("bob", "hi")], 1_000, advance=timedelta(seconds=1))
             assert [record.timestamp for record in outputs.read_records()] == [1_000, 2_000]
         """
-        for timestamp, (key, value) in zip(self._times(start_timestamp, advance), pairs, strict=False):
-            self.pipe_input(key, value, timestamp)
+        for timestamp, pair in zip(self._times(start_timestamp, advance), items_of(pairs, "pairs"), strict=False):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                hint = ": of a dict give its items()" if isinstance(pairs, Mapping) else ""
+                raise TypeError(f"pairs must be pairs of a key and a value, got {repr_of(pair)}{hint}")
+            self.pipe_input(pair[0], pair[1], timestamp)
 
     def pipe_values(
         self, values: Iterable[V | None], start_timestamp: Timestamp | None = None, advance: Duration = 0
@@ -197,7 +206,7 @@ class TestInputTopic(Generic[K, V]):
             inputs.pipe_values(["hello", "hi"])
             assert outputs.read_values() == ["HELLO", "HI"]
         """
-        self.pipe_key_values(((None, value) for value in values), start_timestamp, advance)
+        self.pipe_key_values([(None, value) for value in items_of(values, "values")], start_timestamp, advance)
 
     def advance_time(self, duration: Duration) -> None:
         """Moves the topic's own time, not the driver's clock.
@@ -379,6 +388,19 @@ class TestOutputTopic(Generic[K, V]):
         if any(written[0] is None for written in self._queue):
             raise ValueError(f"topic {self._topic!r} has a record without a key: read it with read_key_values()")
         return dict(self.read_key_values())
+
+
+def _time(given: Any) -> int:
+    if isinstance(given, (list, tuple)):
+        raise TypeError(f"the timestamp is before the headers, got {repr_of(given)} as the timestamp: give headers=")
+    return to_timestamp_ms(given, "timestamp")
+
+
+def _headers(given: HeaderList | None) -> Headers:
+    found: object = given
+    if isinstance(found, (Mapping, str, bytes)):
+        raise TypeError(f"headers must be a list of pairs of a name and bytes, got {repr_of(found)}")
+    return Headers(given or ())
 
 
 def read_parts(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import ProcessingError, SerializationError
+from processor_api.errors import ProcessingError, SerializationError, TopologyError
 from processor_api.handlers import ErrorHandlerContext, Response, dead_letter_queue_records
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
@@ -14,7 +14,7 @@ from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serde, Serdes
 from processor_api.topology.topology import Topology
 from streams import Grouped, Materialized, Produced, StreamsBuilder
-from streams.testing import TopologyTestDriver
+from streams.testing import TestRecord, TopologyTestDriver
 
 TEXT = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
 Place = tuple[str | None, int, int, bytes | None, bytes | None]
@@ -225,3 +225,44 @@ def test_a_punctuation_that_fails_fails_the_task_by_default() -> None:
         with pytest.raises(ProcessingError, match="ValueError in a punctuation of node 'failing': at 100") as caught:
             driver.advance_wall_clock_time(100)
         assert caught.value.place() == {"task": "0_0", "node": "failing"}
+
+
+# ---------------------------------------------------------------------- what a test gives
+
+new_driver: Any = TopologyTestDriver
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda driver: driver.create_input_topic("in").pipe_key_values(["a", "b"]),
+            "pairs of a key and a value, got 'a'",
+        ),
+        (lambda driver: driver.create_input_topic("in").pipe_key_values({"a": "b"}), r"of a dict give its items\(\)"),
+        (lambda driver: driver.create_input_topic("in").pipe_key_values([("a", "b", 3)]), "got \\('a', 'b', 3\\)"),
+        (lambda driver: driver.create_input_topic("in").pipe_key_values(None), "pairs must be a collection, got None"),
+        (lambda driver: driver.create_input_topic("in").pipe_values(None), "values must be a collection, got None"),
+        (lambda driver: driver.create_input_topic("in").pipe_records([("a", "b")]), "takes a TestRecord, got"),
+        (lambda driver: driver.create_input_topic("in").pipe_input("a", "b", [("h", b"1")]), "before the headers"),
+        (lambda driver: driver.create_input_topic("in").pipe_input("a", "b", 1, {"h": b"1"}), "headers must be a list"),
+        (lambda driver: TestRecord("a", "b", [("h", b"1")], 1), "the timestamp is before the headers"),  # type: ignore[arg-type]
+        (lambda driver: driver.create_input_topic(["in"]), "a topic must be given by its name, a string, got"),
+        (lambda driver: driver.create_output_topic(["out"]), "a topic must be given by its name, a string, got"),
+        (lambda driver: driver.expect(None), "a topic must be given by its name, a string, got None"),
+        (lambda driver: driver.get_state_store(["n"]), "a store must be given by its name, a string, got"),
+        (lambda driver: driver.pipe_raw("in", "a", "b", 0), "pipe_raw takes bytes, got a string"),
+        (
+            lambda driver: driver.create_input_topic("in", "string", "string", 0, 5),
+            "it takes by name start_timestamp=, auto_advance=",
+        ),
+        (lambda driver: new_driver(counts(Produced()), {}, 0), "it takes by name initial_wall_clock_time="),
+    ],
+)
+def test_what_a_test_gives_wrongly_is_told(call: Any, says: str) -> None:
+    """These were errors from the inside, such as a value that cannot be unpacked."""
+    with (
+        TopologyTestDriver(counts(Produced()), TEXT) as driver,
+        pytest.raises((TypeError, TopologyError), match=says),
+    ):
+        call(driver)
