@@ -11,7 +11,7 @@ from typing import Any
 
 from golden_support.topologies import load_module
 from processor_api.context import ProcessorContext
-from processor_api.handlers import log_and_continue
+from processor_api.handlers import Response, log_and_continue
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
@@ -664,7 +664,7 @@ def registry_away(chance: Random) -> Scenario:
 
     continues = {
         "deserialization.exception.handler": log_and_continue,
-        "production.exception.handler": log_and_continue,
+        "production.exception.handler": lambda *_: Response.resume(),
     }
     return replace(made, topology=topology, deployed=None, service=service, settings={**made.settings, **continues})
 
