@@ -59,7 +59,14 @@ class TaskRig:
     :param settings: over the defaults, which are strings for keys and values.
     """
 
-    def __init__(self, topology: Topology, directory: Path, settings: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        directory: Path,
+        settings: dict[str, Any] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         serdes = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
         given = {"application.id": "app", "bootstrap.servers": "unused:9092", **serdes, **(settings or {})}
         config = StreamsConfig.of(given)
@@ -72,34 +79,40 @@ class TaskRig:
             error_policy=partial(error_policy_for, config, collector=collector),
             clock=clock,
             open_engine=Engines(clock).open,
-            budget=Budget(CACHE_BYTES),
+            budget=Budget(cache_bytes),
         )
         self.task = assembly.task(plan_all(topology, task_settings.app_configs, {}), id_, directory)
         self.task.start(collector, {})
         self._idle = Idling(0, clock)
+        self._queues = {queue.partition.topic: queue for queue in self.task.inputs.queues.values()}
 
     def run(self, inputs: dict[str, Sequence[Input]], commit_every: int = 50_000) -> float:
         """Processes records; returns the processor time of the thread in seconds, commits included."""
-        queues = {queue.partition.topic: queue for queue in self.task.inputs.queues.values()}
-        total = 0
+        left = self.add(inputs)
+        begin = time.thread_time()
+        while left:
+            some = min(left, commit_every)
+            self.process(some)
+            self.commit()
+            left -= some
+        self.commit()
+        return time.thread_time() - begin
+
+    def add(self, inputs: dict[str, Sequence[Input]]) -> int:
+        """Adds records to the queues; returns how many."""
         for topic, records in inputs.items():
-            queue = queues[topic]
+            queue = self._queues[topic]
             first = queue.position or 0
             queue.add([message(topic, first + number, record) for number, record in enumerate(records)])
             queue.at_end(first + len(records))
-            total += len(records)
-        done = since = 0
-        begin = time.thread_time()
-        while done < total:
-            count = self.task.process(BATCH, self._idle)
-            done, since = done + count, since + count
-            for queue in queues.values():
+        return sum(map(len, inputs.values()))
+
+    def process(self, count: int) -> None:
+        """Processes this many records that were added."""
+        while count:
+            count -= self.task.process(min(count, BATCH), self._idle)
+            for queue in self._queues.values():
                 queue.caught_up = True
-            if since >= commit_every:
-                self.commit()
-                since = 0
-        self.commit()
-        return time.thread_time() - begin
 
     def commit(self) -> None:
         """Commits, but for the offsets."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from processor_api.record import NO_TIMESTAMP, HeaderList, Headers
 from processor_api.serde import Serde
@@ -12,8 +13,17 @@ from state.row_format.row_probe import RowProbe
 
 log = logging.getLogger("streams.state")
 
+T = TypeVar("T")
+
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; semantics 20)."""
+
+
+class SentOn(Protocol):
+    """Sees the changes of a store that a cache has held back, when it sends them on."""
+
+    def __call__(self, store: str, count: int, changes: Iterator[T], send: Callable[[Iterator[T]], None]) -> None:
+        """Calls ``send`` until it has sent all changes, of which there are this many, in order."""
 
 
 class _NoMessage:
@@ -46,6 +56,7 @@ class Cursor:
         "keeps_messages",
         "message",
         "probe",
+        "sent_on",
         "source",
         "stream_time",
         "thread",
@@ -58,6 +69,8 @@ class Cursor:
         """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
         self.probe: RowProbe | None = None
         """Sees what happens to rows; set before stores are opened."""
+        self.sent_on: SentOn | None = None
+        """Sees what caches send on."""
         self.hands_headers = False
         """Whether a serde of the task takes the headers of the current record, so that nodes have to set them."""
         self.thread: int | None = None

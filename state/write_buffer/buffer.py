@@ -409,14 +409,21 @@ class Rows(RowReader):
         budget.clean += grown
 
     def _forward_all(self, rows: dict[Any, Entry], olds: Iterable[Any]) -> None:
+        # Not strict: where no old values are asked for, `olds` has no end.
+        changes, sent_on = zip(rows.items(), olds, strict=False), self.cursor.sent_on
+        if sent_on is None:
+            self._forward(changes)
+        else:
+            sent_on(self.name, len(rows), changes, self._forward)
+
+    def _forward(self, changes: Iterator[tuple[tuple[Any, Any], Any]]) -> None:
         callback, cursor, keys, values = self._callback, self.cursor, self.format.keys, self.format.values
         key_of = None if keys.plain else keys.key_of
         value_of = values.value_of if values.encoded else None
         assert callback is not None
         # One stand-in for all rows: on the hot path no object is made for each.
         message = cursor.message = cursor.late_message()
-        # Not strict: where no old values are asked for, `olds` has no end.
-        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):
+        for (key, (value, timestamp, headers, source, offset)), old in changes:
             message.origin = offset
             cursor.message, cursor.source = message, source
             cursor.timestamp, cursor.headers = timestamp, headers

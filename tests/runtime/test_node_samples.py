@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,23 @@ import pytest
 from benchmarks.task_rig import TaskRig
 from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
+from processor_api.context import ProcessorContext
+from processor_api.processor import Processor
+from processor_api.punctuation import PunctuationType
+from processor_api.record import Record
 from processor_api.topology.topology import Topology
 from state.row_format.record_context import Cursor
 from streams.runtime.processing.node_samples import MOST_REPORTS, SAMPLED_RECORDS, NodeSamples
 
-Rigs = Callable[[Topology], TaskRig]
+Rigs = Callable[..., TaskRig]
 
 
 @pytest.fixture
 def rigs(tmp_path: Path) -> Iterator[Rigs]:
     made: list[TaskRig] = []
 
-    def make(topology: Topology) -> TaskRig:
-        made.append(TaskRig(topology, tmp_path / str(len(made))))
+    def make(topology: Topology, **options: Any) -> TaskRig:
+        made.append(TaskRig(topology, tmp_path / str(len(made)), **options))
         return made[-1]
 
     yield make
@@ -96,6 +101,63 @@ def test_what_a_cache_sends_on_at_a_commit_counts(rigs: Rigs) -> None:
     run(rig, SAMPLED_RECORDS)
     assert records(rig)["AGGREGATE"] == SAMPLED_RECORDS
     assert records(rig)["MAPVALUES"] == records(rig)["SINK"] == 10, "one change of each key"
+
+
+def test_all_that_a_cache_sends_on_counts(rigs: Rigs) -> None:
+    """Rows are logged before the first is sent on, so a sample of the drain by its time would see no node at all."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").group_by_key().count(materialized="first").to_stream().map_values(str).group_by(
+        lambda key, value: key[-1:]
+    ).count(materialized="second").to_stream().to("out")
+    rig = rigs(builder.build())
+    keys = 3 * MOST_REPORTS
+    for _ in range(2):
+        samples_of(rig).request()
+        rig.run({"in": [(b"k%d" % n, b"v", n) for n in range(keys)]})
+    assert records(rig)["MAPVALUES"] == 2 * keys
+
+
+def test_a_drain_in_the_middle_of_a_sample_is_no_part_of_it(rigs: Rigs) -> None:
+    """A put into a full cache drains it: the changes of many records, for which the sample does not stand."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").group_by_key().count().to_stream().map_values(str).to("out")
+    rig = rigs(builder.build(), cache_bytes=20_000)
+    count = 20 * SAMPLED_RECORDS
+    for begin in range(0, 20 * count, count):
+        samples_of(rig).request()
+        rig.run({"in": [(b"k%05d" % n, b"v", n) for n in range(begin, begin + count)]})
+    produced = samples_of(rig).nodes
+    ends = [round(node.records) for name, node in produced.items() if "SINK" in name or "MAPVALUES" in name]
+    assert ends == [20 * count, 20 * count]
+
+
+def test_what_punctuations_and_batches_send_on_counts(rigs: Rigs) -> None:
+    class EachMinute(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            self.context = context
+            context.schedule(timedelta(minutes=1), PunctuationType.STREAM_TIME, self.send)
+
+        def process(self, record: Record[str, str]) -> None: ...
+
+        def send(self, now_ms: int) -> None:
+            for number in range(3):
+                self.context.forward(Record(f"{number}", "v", now_ms))
+
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    lines = builder.stream("in")
+    lines.process(EachMinute).peek(lambda key, value: None, name="after-punctuation").to("each-minute")
+    upper = lines.map_values_batch(lambda values: [value.upper() for value in values], max_records=10)
+    upper.peek(lambda key, value: None, name="after-batch").to("upper")
+    rig = rigs(builder.build())
+    minutes, each = 40, 5
+    for minute in range(minutes):
+        samples_of(rig).request()
+        times = range(minute * 60_000, (minute + 1) * 60_000, 60_000 // each)
+        rig.run({"in": [(b"k", b"v", time) for time in times]})
+    nodes = samples_of(rig).nodes
+    assert round(nodes["after-punctuation"].records) == 3 * minutes
+    # a batch that ends early, before a punctuation, leaves its rest to the next sample
+    assert nodes["after-batch"].records == pytest.approx(each * minutes, abs=each)
 
 
 def test_sources_and_ends_have_the_age_of_records(rigs: Rigs) -> None:

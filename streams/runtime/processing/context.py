@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from processor_api.context import BatchLimits, HandleTogether, LookForHeld, TakeRun
+from processor_api.context import BatchLimits, HandleTogether, HeldRecord, LookForHeld, TakeRun
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
@@ -269,9 +269,12 @@ class NodeContext:
     def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
         """Returns the function of an operator that holds records back and handles them together."""
         environment, name = self.environment, self.node
-        probe = environment.probe
-        if probe is not None:
-            handle = probe.batch(name, handle)
+        probe, samples, together = environment.probe, environment.metrics.nodes, handle
+
+        def sampled(records: list[HeldRecord], resume: Callable[[HeldRecord], None]) -> None:
+            samples.together("batch", name, len(records), lambda: together(records, resume))
+
+        handle = sampled if probe is None else probe.batch(name, sampled)
         node = HoldingNode(name, handle, limits, environment.cursor, environment.clock)
         environment.operators.held.add(node)
         return node.hold if probe is None else probe.holding(name, node.hold)

@@ -1,18 +1,22 @@
 """Estimates what the nodes of a task do: how many records each is given, how long it takes, and how old they are.
 
-Now and then some records are processed while Python reports each call (`sys.setprofile`). The functions of nodes are
-known, so their calls are counted and timed. In between nothing is called and nothing is counted: a record costs what it
-costs without this (docs/decisions/command-line-and-settings.md, "Node metrics come from a sample of records").
+Records enter the nodes at few edges: the inputs, the caches of stores, batches, punctuations. Each edge counts what it
+passes on, once for each batch. Now and then a few records of each edge are processed while Python reports each call
+(`sys.setprofile`); the functions of nodes are known, so their calls are counted and timed. These records stand for all
+that the edge has passed on since. In between nothing is called and nothing is counted: a record costs what it costs
+without this (docs/decisions/command-line-and-settings.md, "Node metrics come from a sample of records").
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import CodeType, FrameType
-from typing import Any
+from itertools import islice
+from types import CodeType, FrameType, MappingProxyType
+from typing import Any, TypeVar
 
 from processor_api.clock import Clock
 from processor_api.record import Forward
@@ -21,12 +25,14 @@ from streams.metrics.registry import Metrics
 from streams.metrics.stats import Avg, Max, Min
 from streams.metrics.windows import SampleWindows
 
+T = TypeVar("T")
+
 SAMPLED_RECORDS = 16
-"""The number of records that are processed while calls are reported."""
+"""The number of records of an edge that are processed while calls are reported."""
 MOST_CALLS = 500
-"""The most calls of nodes that are reported: one record, or a drain, may make a million."""
-MOST_REPORTS = 5_000
-"""The most calls and returns of any function that are reported: a drain of a cache calls few nodes and much else."""
+"""The most calls of nodes that are reported: one record may make a million."""
+MOST_REPORTS = 2_000
+"""The most calls and returns of any function that are reported."""
 
 
 class Latencies:
@@ -63,20 +69,19 @@ class NodeEstimate:
         self.windows: SampleWindows | None = None
         if metrics is not None:
             self.windows = metrics.windows(self, ("records", "seconds"))
-        self.calls = 0
-        """Calls in the sample that is taken now,"""
-        self.own_s = 0.0
-        """and the time of those."""
 
-    def took(self, seconds: float) -> None:
-        """Adds time of the sample."""
-        if seconds > 0:
-            self.own_s += seconds
-
-    def apply(self, factor: float) -> None:
+    def add(self, found: _Found, factor: float) -> None:
         """Takes a sample for this many times as much."""
-        self.records += self.calls * factor
-        self.seconds += self.own_s * factor
+        self.records += found.calls * factor
+        self.seconds += found.own_s * factor
+
+
+class _Found:
+    """The calls of one node in one sample, and their time without that of the nodes below."""
+
+    __slots__ = ("calls", "own_s")
+
+    def __init__(self) -> None:
         self.calls, self.own_s = 0, 0.0
 
 
@@ -103,20 +108,35 @@ class _Function:
         return all(id(names.get(name)) == content for name, content in self.refers_to)
 
 
+class _Edge:
+    """A place where records enter the nodes."""
+
+    __slots__ = ("served", "waiting")
+
+    def __init__(self) -> None:
+        self.served = 0
+        """How many samples were requested when its last one was taken."""
+        self.waiting = 0
+        """The records that it has passed on since the last sample."""
+
+
 class NodeSamples:
     """The samples of one task. Used by the thread of the task."""
 
     def __init__(self, cursor: Cursor, clock: Clock, metrics: Metrics | None) -> None:
         self.nodes: dict[str, NodeEstimate] = {}
-        self.is_due = self.is_drain_due = False
-        """Whether the next records, and the next drain, are sampled."""
+        self.is_due = False
+        """Whether the next records of the inputs are sampled."""
         self._cursor, self._clock, self._metrics = cursor, clock, metrics
         self._functions: dict[CodeType, list[_Function]] = {}
         self._sources: dict[str, NodeEstimate] = {}
-        self._since = 0
-        """Records that were processed up to the last sample."""
-        self._drained_s = 0.0
-        """The time of drains since the last one that was sampled."""
+        self._since = self._requests = 0
+        """Records that were processed up to the last sample, and samples that were requested."""
+        self._edges: defaultdict[tuple[str, str], _Edge] = defaultdict(_Edge)
+        """The edges that are not inputs, by kind and name."""
+        self._watch: _Watch | None = None
+        """The sample that is being taken."""
+        cursor.sent_on = self.changes
 
     # ------------------------------------------------------------------ the nodes
 
@@ -124,6 +144,7 @@ class NodeSamples:
         """Forgets the functions, since nodes are compiled again; what was estimated remains."""
         self._functions.clear()
         self._sources.clear()
+        self._edges.clear()
 
     def add(self, name: str, function: Forward, *, is_terminal: bool) -> None:
         """Adds the function of a node.
@@ -148,8 +169,9 @@ class NodeSamples:
         return self.nodes[name]
 
     def request(self) -> None:
-        """Has the next records and the next drain sampled."""
-        self.is_due = self.is_drain_due = True
+        """Has the next records of each edge sampled."""
+        self.is_due = True
+        self._requests += 1
 
     def sample(self) -> None:
         """Samples the estimates, for rates."""
@@ -160,49 +182,89 @@ class NodeSamples:
     # ------------------------------------------------------------------ samples
 
     def process(self, run: Callable[[], int], before: int) -> int:
-        """Processes records, and takes them as a sample of those since the last one; returns how many.
+        """Processes records of the inputs, and takes them as a sample of those since the last one; returns how many.
 
         :param before: how many were processed before.
         """
         self.is_due = False
-        with self._watched() as watch:
+        with self._watched(self._sources) as watch:
             count = run()
-        if count:
-            self._apply(watch.time.factor() * (before + count - self._since) / count)
-            self._since = before + count
+            if count:
+                watch.stands_for((before + count - self._since) / count)
+                self._since = before + count
         return count
 
-    def drain(self, run: Callable[[], None]) -> None:
-        """Sends on what caches and nodes hold back; where a sample is due, takes it for all since the last one."""
-        now = self._clock.monotonic
-        begin = now()
-        if not self.is_drain_due:
-            run()
-            self._drained_s += now() - begin
-            return
-        self.is_drain_due = False
-        with self._watched() as watch:
-            run()
-        took_s = watch.time.took_s()
-        self._apply(watch.time.factor() * ((took_s + self._drained_s) / took_s if took_s > 0 else 1.0))
-        self._drained_s = 0.0
+    def changes(self, store: str, count: int, changes: Iterator[T], send: Callable[[Iterator[T]], None]) -> None:
+        """Passes on the changes that a cache held back, in order; where a sample is due, it is taken of the first.
+
+        :param count: how many changes there are.
+        """
+        if self._counts("store", store, count):
+            some = min(count, SAMPLED_RECORDS)
+            with self._sampled("store", store, some):
+                send(islice(changes, some))
+        with self._unwatched():
+            send(changes)
+
+    def together(self, kind: str, name: str, count: int, send: Callable[[], T]) -> T:
+        """Passes on records that are handled together; where a sample is due, it is taken of all of them.
+
+        :param kind: what passes them on, such as ``batch``.
+        :param name: of the node.
+        """
+        if self._counts(kind, name, count):
+            with self._sampled(kind, name, count):
+                return send()
+        with self._unwatched():
+            return send()
+
+    def _counts(self, kind: str, name: str, count: int) -> bool:
+        """Counts what an edge passes on; returns whether it is sampled now."""
+        edge = self._edges[kind, name]
+        edge.waiting += count
+        return edge.served < self._requests and count > 0
 
     @contextmanager
-    def _watched(self) -> Iterator[_Watch]:
-        watch = _Watch(self._functions, self._sources, self._cursor, self._clock)
+    def _sampled(self, kind: str, name: str, count: int) -> Iterator[None]:
+        edge = self._edges[kind, name]
+        edge.served = self._requests
+        with self._unwatched(), self._watched() as watch:
+            watch.stands_for(edge.waiting / count)
+            edge.waiting = 0
+            yield
+
+    @contextmanager
+    def _watched(self, sources: Mapping[str, NodeEstimate] = MappingProxyType({})) -> Iterator[_Watch]:
+        """Takes a sample, and what it stands for.
+
+        :param sources: those that the records come from, if the edge is an input: others were counted when they came.
+        """
+        watch = _Watch(self._functions, sources, self._cursor, self._clock)
         if sys.getprofile() is not None:  # the user profiles the application
             yield watch
             return
-        sys.setprofile(watch.event)
+        self._watch = watch
+        watch.go_on()
         try:
             yield watch
         finally:
-            sys.setprofile(None)
-            watch.time.end()
+            watch.end()
+            self._watch = None
 
-    def _apply(self, factor: float) -> None:
-        for node in self.nodes.values():
-            node.apply(factor)
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Leaves what is done out of the sample that is being taken, if there is one: its edge is another one."""
+        watch = self._watch
+        if watch is None:
+            yield
+            return
+        watch.rest()
+        self._watch = None
+        try:
+            yield
+        finally:
+            self._watch = watch
+            watch.go_on()
 
 
 class _Stopwatch:
@@ -213,37 +275,21 @@ class _Stopwatch:
         self._event_s = _cost_of_event(clock)
         self.reports = 0
         """The calls and returns that were reported since the last lap."""
-        self._all_reports = 0
-        self._begin = self._last = self._now()
-        self._cut: float | None = None
-        self._ended = self._begin
+        self.measured_s = 0.0
+        """The time of all laps."""
+        self._last = self._now()
+
+    def begin(self) -> None:
+        """Begins a lap: what was done before it does not count."""
+        self._last, self.reports = self._now(), 0
 
     def lap(self) -> float:
-        """Returns the seconds since the last lap."""
+        """Ends a lap and begins the next one; returns the seconds of the lap."""
         now = self._now()
         seconds = now - self._last - self.reports * self._event_s
-        self._all_reports += self.reports
         self._last, self.reports = now, 0
+        self.measured_s += seconds
         return seconds
-
-    def cut(self) -> None:
-        """Notes that no more is reported, though more is done."""
-        self._cut = self._now()
-
-    def end(self) -> None:
-        """Notes that all is done."""
-        self._ended = self._now()
-
-    def took_s(self) -> float:
-        """Returns how long all of it took."""
-        return max(0.0, self._ended - self._begin - self._all_reports * self._event_s)
-
-    def factor(self) -> float:
-        """Returns by how much more was done than was reported, by the time that it took."""
-        if self._cut is None:
-            return 1.0
-        reported_s = self._cut - self._begin - self._all_reports * self._event_s
-        return max(1.0, self.took_s() / reported_s) if reported_s > 0 else 1.0
 
 
 class _Watch:
@@ -252,20 +298,56 @@ class _Watch:
     def __init__(
         self,
         functions: dict[CodeType, list[_Function]],
-        sources: dict[str, NodeEstimate],
+        sources: Mapping[str, NodeEstimate],
         cursor: Cursor,
         clock: Clock,
     ) -> None:
-        self.time = _Stopwatch(clock)
+        self._time = _Stopwatch(clock)
         self._functions, self._sources, self._cursor = functions, sources, cursor
         self._time_ms = clock.time_ms
-        self._running: list[tuple[FrameType, NodeEstimate]] = []
+        self._found: defaultdict[NodeEstimate, _Found] = defaultdict(_Found)
+        self._running: list[tuple[FrameType, _Found]] = []
         self._message: Any = None
         self._calls = self._reports = 0
+        self._times = 0.0
+        self._reported_s: float | None = None
+        """The time of what was reported, once no more is."""
+
+    # ------------------------------------------------------------------ from begin to end
+
+    def go_on(self) -> None:
+        """Begins, or begins again after :meth:`rest`."""
+        self._time.begin()
+        if self._reported_s is None:
+            sys.setprofile(self.event)
+
+    def rest(self) -> None:
+        """Leaves out what is done from now on."""
+        sys.setprofile(None)
+        self._pass_time()
+
+    def end(self) -> None:
+        """Ends the sample, and adds it to what is estimated."""
+        self.rest()
+        for node, found in self._found.items():
+            node.add(found, self._factor())
+
+    def stands_for(self, times: float) -> None:
+        """Takes that the records of the sample stand for this many times as many."""
+        self._times = times
+
+    def _factor(self) -> float:
+        """Returns for how many times as much the calls stand that were reported: none, if that was not told because
+        the sample has failed. What was not reported is estimated by the time that it took."""
+        if self._reported_s is None:
+            return self._times
+        return self._times * max(1.0, self._time.measured_s / self._reported_s if self._reported_s > 0 else 1.0)
+
+    # ------------------------------------------------------------------ calls
 
     def event(self, frame: FrameType, kind: str, _: Any) -> None:
         """Takes a call or a return; for `sys.setprofile`."""
-        self.time.reports += 1
+        self._time.reports += 1
         self._reports += 1
         if kind == "call":
             found = self._functions.get(frame.f_code)
@@ -274,13 +356,14 @@ class _Watch:
         elif kind == "return" and self._running and self._running[-1][0] is frame:
             self._pass_time()
             self._running.pop()
-        if self._reports >= MOST_REPORTS:
+        if self._reports >= MOST_REPORTS or self._calls >= MOST_CALLS:
             self._cut()
 
     def _cut(self) -> None:
         sys.setprofile(None)
         self._pass_time()
-        self.time.cut()
+        self._running.clear()
+        self._reported_s = self._time.measured_s
 
     def _called(self, frame: FrameType, functions: list[_Function]) -> None:
         names = frame.f_locals
@@ -293,27 +376,25 @@ class _Watch:
             self._message = cursor.message
             self._read(cursor, now_ms)
         for one in found:  # several, if a node has the function of the one below as its own
-            one.node.calls += 1
+            self._found[one.node].calls += 1
             timestamp = names.get(one.timestamp or "")
             if one.node.latencies is not None and isinstance(timestamp, int):
                 one.node.latencies.record(now_ms - timestamp, now_ms)
-        self._running.append((frame, found[-1].node))
+        self._running.append((frame, self._found[found[-1].node]))
         self._calls += 1
-        if self._calls >= MOST_CALLS:
-            self._cut()
 
     def _read(self, cursor: Cursor, now_ms: int) -> None:
         source = self._sources.get(cursor.source[0] or "")
         if source is not None:
-            source.calls += 1
+            self._found[source].calls += 1
             if source.latencies is not None:
                 source.latencies.record(now_ms - cursor.timestamp, now_ms)
 
     def _pass_time(self) -> None:
         """Gives the time since the last call or return to the node that was running."""
-        seconds = self.time.lap()
-        if self._running:
-            self._running[-1][1].took(seconds)
+        seconds = self._time.lap()
+        if self._running and seconds > 0:
+            self._running[-1][1].own_s += seconds
 
 
 _COSTS: list[float] = []

@@ -10,6 +10,7 @@ import enum
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -382,7 +383,7 @@ class Task:
         cursor.timestamp = now_ms
         begin = environment.clock.monotonic()
         try:
-            schedule.callback(now_ms)
+            environment.metrics.nodes.together("punctuation", schedule.node, 1, partial(schedule.callback, now_ms))
         except Exception as error:
             environment.errors.punctuation(schedule.node, error, cursor)
             environment.drop(schedule.node, DropReason.FAILED)
@@ -398,9 +399,6 @@ class Task:
 
     def drain(self) -> None:
         """Steps (a) and (b): forwards and logs what nodes and caches hold back."""
-        self.environment.metrics.nodes.drain(self._drain)
-
-    def _drain(self) -> None:
         held = self.environment.operators.held
         held.release()
         self.stores.drain()
