@@ -20,7 +20,7 @@ from streams.config import StreamsConfig
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import TaskSettings
+from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.assembly import TaskAssembly
@@ -66,6 +66,7 @@ class TaskRig:
         settings: dict[str, Any] | None = None,
         *,
         cache_bytes: int = CACHE_BYTES,
+        thread: TaskThread | None = None,
     ) -> None:
         serdes = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
         given = {"application.id": "app", "bootstrap.servers": "unused:9092", **serdes, **(settings or {})}
@@ -80,6 +81,7 @@ class TaskRig:
             clock=clock,
             open_engine=Engines(clock).open,
             budget=Budget(cache_bytes),
+            thread=thread or TaskThread(),
         )
         self.task = assembly.task(plan_all(topology, task_settings.app_configs, {}), id_, directory)
         self.task.start(collector, {})

@@ -136,6 +136,8 @@ class OpenStore:
     """Participants that write with each commit besides the rows."""
     bare: Any = None
     """The façade, where another one stands before it that counts its calls."""
+    is_shared: bool = False
+    """Whether several nodes of a task have it, where that is known."""
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
     """Views and iterators that other threads have open (:func:`state.read_views.view.open_view`)."""
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
@@ -34,6 +34,7 @@ from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
+from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.probe import LogFunctions, RecordWatch
 from streams.version import __version__
 
@@ -156,6 +157,15 @@ class _WaitingTraces:
         if len(self.found) > WAITING_MAX:
             self.found.popitem(last=False)
 
+    def holds(self, place: Any) -> bool:
+        """Whether a record of a trace waits."""
+        if not self.found:
+            return False
+        try:
+            return place in self.found
+        except TypeError:
+            return _hashable(place) in self.found
+
     def take(self, place: Any) -> list[SpanContext]:
         """Returns the traces of what waits no more."""
         return self.found.pop(_hashable(place), [])
@@ -171,26 +181,24 @@ class _RowTraces:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[Any, tuple[str, int, SpanContext]] = OrderedDict()
+        self.found: OrderedDict[Any, tuple[str, int, SpanContext]] = OrderedDict()
 
     def put(self, place: Any, node: str, timestamp: int, span: Span | None) -> None:
         """Takes that a node has put a row, or deleted it, for a record with this span, if it has one."""
-        if span is None and not self._found:
-            return
         place = _hashable(place)
-        self._found.pop(place, None)  # a row that is put again is the last to be forgotten
+        self.found.pop(place, None)  # a row that is put again is the last to be forgotten
         if span is not None:
-            self._found[place] = node, timestamp, span.get_span_context()
-            if len(self._found) > WAITING_MAX:
-                self._found.popitem(last=False)
+            self.found[place] = node, timestamp, span.get_span_context()
+            if len(self.found) > WAITING_MAX:
+                self.found.popitem(last=False)
 
     def of(self, place: Any, node: str, timestamp: int) -> SpanContext | None:
         """Returns the trace of a row with this timestamp that another node has put; ``None`` if it is not known."""
-        known = self._found.get(_hashable(place))
+        known = self.found.get(_hashable(place))
         return None if known is None or known[0] == node or known[1] != timestamp else known[2]
 
     def clear(self) -> None:
-        self._found.clear()
+        self.found.clear()
 
 
 def _hashable(place: Any) -> Any:
@@ -220,8 +228,8 @@ class TaskSpans:
         dropped: Callable[[], int],
     ) -> None:
         self._tracer, self._share, self._cursor = tracer, round(share * WHOLE), cursor
-        self._credit = 0
-        """The share of the records that were read since one had spans; of :data:`WHOLE`."""
+        self._number = self._begun = 0
+        """The records without a trace that were read, now and before the batch that is read now."""
         self._common = {"messaging.system": "kafka", "messaging.consumer.group.name": application_id}
         self._task = task
         self.current: Span | None = None
@@ -273,13 +281,33 @@ class TaskSpans:
 
         return run_in_span
 
-    def sees(self, headers: Sequence[Headers]) -> bool:
-        """Whether one of some records may have spans: by its headers, or because it is one of the share."""
-        rest = self._credit + self._share * len(headers)
-        if rest >= WHOLE or any(headers):
-            return True
-        self._credit = rest
-        return False
+    def forwards(self, source: BoundSource, headers: Sequence[Headers]) -> Iterator[Forward]:
+        """Returns what takes each record of a batch: a function that makes spans for those that may have some."""
+        if any(headers):
+            self._begun = -1
+            return repeat(source.forward)
+        self._begun = self._number
+        if not self._share:
+            return repeat(source.unprobed)
+        return chain.from_iterable(self._chosen(source, len(headers)))
+
+    def _chosen(self, source: BoundSource, records: int) -> Iterator[Iterable[Forward]]:
+        """Yields what takes the records of a batch: the share among them, and those between."""
+        at, last, plain = self._begun, self._begun + records, source.unprobed
+        while (chosen := self._next(at)) <= last:
+            yield repeat(plain, chosen - at - 1)
+            yield (partial(self._read, source.node, plain),)
+            at = chosen
+        yield repeat(plain, last - at)
+
+    def _next(self, number: int) -> int:
+        """Returns the number of the record after this one that is one of the share."""
+        return -(-(number * self._share // WHOLE + 1) * WHOLE // self._share)
+
+    def passed(self, records: int) -> None:
+        """Counts the records of a batch that were read."""
+        if self._begun >= 0:
+            self._number = self._begun + records
 
     def _source(self, node: str, forward: Forward) -> Forward:
         share = self._share
@@ -294,19 +322,22 @@ class TaskSpans:
                         follows = is_sampled(data)
                         break
             if follows is None:
-                self._credit += share
-                if self._credit < WHOLE:
+                number = self._number = self._number + 1
+                if number * share % WHOLE >= share:  # it has not become whole by this record
                     return forward(key, value, timestamp, headers)
-                self._credit -= WHOLE
             elif not follows:
                 return forward(key, value, timestamp, headers)
-            span = self._reading(node, headers)
-            if not span.is_recording():  # the sampler of the user has left it out
-                return forward(key, value, timestamp, headers)
-            with self._within(span):
-                forward(key, value, timestamp, with_trace(headers))
+            self._read(node, forward, key, value, timestamp, headers)
 
         return read_in_span
+
+    def _read(self, node: str, forward: Forward, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Forwards a record in its span."""
+        span = self._reading(node, headers)
+        if not span.is_recording():  # the sampler of the user has left it out
+            return forward(key, value, timestamp, headers)
+        with self._within(span):
+            forward(key, value, timestamp, with_trace(headers))
 
     def _reading(self, node: str, headers: Headers) -> Span:
         topic, partition = self._cursor.source
@@ -361,7 +392,8 @@ class TaskSpans:
         is_buffer = hasattr(store.operator, "evict_while")
         if store.cached or is_buffer:
             store = replace(store, operator=_WaitingStore(store, node, self))
-        return store if is_buffer else replace(store, operator=_MetStore(store, node, self))
+        # A node that reads what it has put itself is not linked, and no other node reads a store of one node.
+        return replace(store, operator=_MetStore(store, node, self)) if store.is_shared and not is_buffer else store
 
     def met(self, store: str, node: str, key: Any, timestamp: int) -> bool:
         """Links the span of the current record to the trace of a row that its join has found; returns whether it did.
@@ -461,15 +493,19 @@ class _MetStore:
             return self._putting(found)
         if name == "add":
             return self._adding(found)
-        if name in ("get", "get_forwarded", "get_as_of"):
+        if name in ("get", "get_forwarded"):
             return self._getting(found)
+        if name == "get_as_of":
+            return self._getting_as_of(found)
         return _MetRows(found, self._name, self._node, self._spans) if name == "timed" else found
 
     def _putting(self, put: Callable[..., Any]) -> Callable[..., Any]:
         spans, name, node = self._spans, self._name, self._node
+        known, rows = spans.rows_put.found, spans.rows_put
 
         def put_traced(key: Any, value: Any, timestamp: int, *headers: Headers) -> Any:
-            spans.rows_put.put((name, key), node, timestamp, None if value is None else spans.current)
+            if known or spans.current is not None:
+                rows.put((name, key), node, timestamp, None if value is None else spans.current)
             return put(key, value, timestamp, *headers)
 
         return put_traced
@@ -487,8 +523,19 @@ class _MetStore:
     def _getting(self, get: Callable[..., Any]) -> Callable[..., Any]:
         spans, name, node = self._spans, self._name, self._node
 
-        def get_traced(key: Any, *as_of: int) -> Any:
-            found = get(key, *as_of)
+        def get_traced(key: Any) -> Any:
+            found = get(key)
+            if spans.current is not None and found is not None:
+                spans.met(name, node, key, found[1])
+            return found
+
+        return get_traced
+
+    def _getting_as_of(self, get: Callable[..., Any]) -> Callable[..., Any]:
+        spans, name, node = self._spans, self._name, self._node
+
+        def get_traced(key: Any, as_of: int) -> Any:
+            found = get(key, as_of)
             if found is not None and spans.current is not None:
                 spans.met(name, node, key, found[1])
             return found
@@ -556,10 +603,10 @@ class _WaitingStore:
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
         """Has a function called with each change that leaves the cache, in its trace."""
         spans, node, name = self._spans, self._node, self._name
-        waiting = spans.waiting.found
+        waiting = spans.waiting
 
         def flush_traced(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
-            if not waiting and spans.current is None:
+            if spans.current is None and not waiting.holds((name, key)):
                 return callback(key, new, old, timestamp, headers)
             spans.later(node, name, key, lambda own: callback(key, new, old, timestamp, own), headers)
 
@@ -568,10 +615,10 @@ class _WaitingStore:
     def evict_while(self, predicate: Callable[[], bool], callback: Callable[..., None], **how: bool) -> None:
         """Forwards what leaves the buffer, in its trace."""
         spans, node, name = self._spans, self._node, self._name
-        waiting = spans.waiting.found
+        waiting = spans.waiting
 
         def release_traced(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if not waiting and spans.current is None:
+            if spans.current is None and not waiting.holds((name, key)):
                 return callback(key, value, timestamp, headers)
             spans.later(node, name, key, lambda own: callback(key, value, timestamp, own), headers)
 

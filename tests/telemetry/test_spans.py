@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -19,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Decision, Sampler, SamplingResult
 
 from processor_api.errors import ConfigError
+from state.row_format.record_context import Cursor
 from streams import (
     BufferConfig,
     Grouped,
@@ -36,7 +39,8 @@ from streams import (
     Topology,
     TopologyTestDriver,
 )
-from streams.telemetry.spans import LINKS_MAX, WAITING_MAX, _RowTraces, _WaitingTraces, is_sampled
+from streams.runtime.processing.inputs import BoundSource
+from streams.telemetry.spans import LINKS_MAX, WAITING_MAX, TaskSpans, _RowTraces, _WaitingTraces, is_sampled
 from streams.testing import EmbeddedKafka
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -165,6 +169,24 @@ def test_a_share_of_the_records_without_a_trace_begins_one(share: float, expecte
     found = Spans()
     assert found.names.count("process in") == expected
     assert len({trace_of(span) for span in found.all}) == expected
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.7, 1.0])
+@given(batches=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 1)), max_size=30))
+def test_the_share_of_records_in_batches_is_that_of_records_one_by_one(
+    share: float, batches: list[tuple[int, float]]
+) -> None:
+    """Also where a turn ends in the middle of a batch, whose rest comes again."""
+    spans = TaskSpans(trace.get_tracer("test"), share, "app", "0_0", Cursor(), lambda: 0)
+    source = BoundSource("source", bytes, bytes, None, print, lambda *_: None)
+    read, found = 0, []
+    for size, part in batches:
+        done = max(1, int(size * part))
+        takes = zip(range(done), spans.forwards(source, [None] * size), strict=False)
+        found += [read + at + 1 for at, take in takes if take is not source.unprobed]
+        spans.passed(done)
+        read += done
+    assert found == [n for n in range(1, read + 1) if int(n * share + 1e-9) > int((n - 1) * share + 1e-9)]
 
 
 def test_traces_of_others_go_on_with_a_share_of_nothing() -> None:

@@ -7,10 +7,11 @@ set of plans, which a new one may replace.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from processor_api.errors import StreamsError
@@ -110,6 +111,12 @@ class TaskPlan:
     def key_watch(self) -> KeyWatch:
         """Looks at the keys of topics that are read together."""
         return KeyWatch(tuple(meeting_topics(self.topology, self.topics)), self.partition_counts)
+
+    @cached_property
+    def shared_stores(self) -> frozenset[str]:
+        """The stores that several nodes have."""
+        users = Counter(chain.from_iterable(map(self.topology.stores_of, self.nodes)))
+        return frozenset(store for store, count in users.items() if count > 1)
 
     @cached_property
     def own_times(self) -> tuple[OwnTime, ...]:

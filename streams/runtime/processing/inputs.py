@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from processor_api.context import TakeRun
@@ -504,10 +504,11 @@ class BatchLoop:
         cursor.source = queue.partition
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
-        found, forward = self._forward_of(source, map(kind.headers, messages))
-        rest = zip(map(kind.timestamp, messages), found, strict=True)
+        found, forwards = self._forwards(source, map(kind.headers, messages))
+        # No `strict`: what takes the records may have no end.
+        rest = zip(map(kind.timestamp, messages), found, forwards, strict=False)
         # `checked` comes first and ends where the turn is over: nothing is taken of the others behind it.
-        for message, raw_key, raw_value, (stamp, headers) in zip(checked, keys, values, rest, strict=False):
+        for message, raw_key, raw_value, (stamp, headers, forward) in zip(checked, keys, values, rest, strict=False):
             cursor.message = message
             try:
                 key = None if raw_key is None else read_key(raw_key)
@@ -541,6 +542,8 @@ class BatchLoop:
                 break
         queue.partition_time = max(queue.partition_time, stream_time)
         done = self._done
+        if self._environment.probe is not None:
+            self._environment.probe.passed(done)
         queue.position = messages[done - 1].offset() + 1
         queue.messages.extendleft(reversed(messages[done:]))
         return done
@@ -550,14 +553,13 @@ class BatchLoop:
         self._done = _count_up_to(messages, last)
         self._run = pace.check(self._done - self._checked, lambda: ("a record", self.queue.reader.place(last)))
 
-    def _forward_of(self, source: BoundSource, headers: Iterable[Any]) -> tuple[Iterable[Any], Forward]:
-        """Returns the headers of some records, and where a source forwards these to: past a probe that need not see
-        them."""
+    def _forwards(self, source: BoundSource, headers: Iterable[Any]) -> tuple[Iterable[Any], Iterator[Forward]]:
+        """Returns the headers of a batch, and what takes each of its records."""
         probe = self._environment.probe
         if probe is None:
-            return headers, source.forward
+            return headers, repeat(source.forward)
         headers = list(headers)
-        return headers, source.forward if probe.sees(headers) else source.unprobed
+        return headers, probe.forwards(source, headers)
 
     def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
         """Yields the messages in runs, and checks the clock between them; leaves the rest when the turn is over."""

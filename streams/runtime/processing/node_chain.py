@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -210,6 +210,8 @@ class _ChainBuilder:
 
     def _connected(self, store: str, node: str) -> OpenStore:
         found = self.stores[store]
+        if self.environment.probe is not None:
+            found = replace(found, is_shared=store in self.plan.shared_stores)
         writer = self.plan.topology.read_only_stores.get(store, node)
         if writer == node:
             return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from processor_api.context import HandleTogether, HeldRecord
@@ -17,6 +18,7 @@ from processor_api.record import Forward, HeaderList
 from processor_api.texts import MOST_VALUE, kind_and_text, shown
 from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import NO_SOURCE, Cursor
+from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
@@ -137,9 +139,12 @@ class TaskTrace:
 
         return run_traced
 
-    def sees(self, headers: Sequence[HeaderList | None]) -> bool:
-        """Returns ``True``: rules choose records by their keys, and count them."""
-        return True
+    def forwards(self, source: BoundSource, headers: Sequence[HeaderList | None]) -> Iterator[Forward]:
+        """Returns what sees each record: rules choose records by their keys, and count them."""
+        return repeat(source.forward)
+
+    def passed(self, records: int) -> None:
+        """Does nothing: records are counted when they are seen."""
 
     def _source(self, node: str, forward: Forward, is_internal: bool) -> Forward:
         tracer, cursor, rules = self.tracer, self._cursor, self.tracer.rules
