@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,14 +23,12 @@ from streams.kafka.wire.codec import (
 )
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(NamedTuple):
     name: str
     numbers: tuple[Int16, ...]
 
 
-@dataclass(frozen=True)
-class Everything:
+class Everything(NamedTuple):
     flag: bool
     tiny: Int8
     small: Int16
@@ -85,7 +82,7 @@ def test_a_flexible_message_is_read_back(message: Everything, version: int) -> N
     reader = Reader(bytes(out))
     found = codec.read(reader)
     assert reader.left == 0
-    assert vars(found) == vars(message) | ({} if version >= 2 else {"later": None})
+    assert found._asdict() == message._asdict() | ({} if version >= 2 else {"later": None})
 
 
 @given(EVERYTHING, st.sampled_from([1, 2]))
@@ -98,7 +95,7 @@ def test_an_old_message_is_read_back_without_tagged_fields(message: Everything, 
     found = codec.read(reader)
     assert reader.left == 0
     absent = {"tagged": (), "tagged_number": -1} | ({} if version >= 2 else {"later": None})
-    assert vars(found) == vars(message) | absent
+    assert found._asdict() == message._asdict() | absent
 
 
 @given(EVERYTHING, st.booleans(), st.data())
@@ -141,13 +138,11 @@ def test_a_varint_that_does_not_end_is_refused() -> None:
         Reader(b"\xff" * 20).varint()
 
 
-@dataclass(frozen=True)
-class OneText:
+class OneText(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class OneArray:
+class OneArray(NamedTuple):
     numbers: tuple[Int8, ...]
 
 
@@ -170,8 +165,7 @@ def test_what_no_broker_writes_is_refused(message: type, flexible: bool, data: s
         codec_of(message, 0, flexible=flexible).read(Reader(bytes.fromhex(data)))
 
 
-@dataclass(frozen=True)
-class Few:
+class Few(NamedTuple):
     numbers: Annotated[tuple[Int8, ...], AtMost(2)]
 
 
@@ -203,18 +197,15 @@ def test_none_is_not_written_where_a_value_must_be() -> None:
         codec_of(OneText, 0, flexible=True).write(bytearray(), OneText(None))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class NoWireType:
+class NoWireType(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True)
-class TwoTypes:
+class TwoTypes(NamedTuple):
     text: str | bytes
 
 
-@dataclass(frozen=True)
-class NoDefault:
+class NoDefault(NamedTuple):
     later: Annotated[str, Since(2)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,7 +227,7 @@ def test_a_new_topic_is_unknown_while_one_broker_does_not_have_it(late: Any) -> 
 
         def both(request: Request) -> MetadataResponse:
             answer: MetadataResponse = topics_at(1, 1)(request)
-            return replace(answer, brokers=(*answer.brokers, ClusterBroker(2, *other.address, None)))
+            return answer._replace(brokers=(*answer.brokers, ClusterBroker(2, *other.address, None)))
 
         with FakeBroker({METADATA: both}) as broker:
             asking = queries(broker)
@@ -244,7 +243,7 @@ def test_a_broker_that_is_down_is_not_waited_for() -> None:
 
     def both(request: Request) -> MetadataResponse:
         answer: MetadataResponse = topics_at(1, 1)(request)
-        return replace(answer, brokers=(ClusterBroker(2, HOST, port, None), *answer.brokers))
+        return answer._replace(brokers=(ClusterBroker(2, HOST, port, None), *answer.brokers))
 
     with FakeBroker({METADATA: both}) as broker:
         asking = queries(broker)

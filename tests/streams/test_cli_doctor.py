@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -559,7 +558,7 @@ def test_transactions_are_looked_at_under_exactly_once(code: int, finding: objec
         if request.body.key_type != TRANSACTION_KEY:
             return own
         (found,) = own.coordinators
-        return replace(own, coordinators=(replace(found, error_code=code),))
+        return own._replace(coordinators=(found._replace(error_code=code),))
 
     settings = {**SETTINGS, "processing.guarantee": "exactly_once_v2"}
     with FakeBroker(answers() | {FIND_COORDINATOR: coordinators}) as broker:

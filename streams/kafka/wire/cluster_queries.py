@@ -13,7 +13,6 @@ import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -39,16 +38,14 @@ from streams.kafka.wire.streams_groups.messages import (
 )
 
 
-@dataclass(frozen=True)
-class AssignedTopic:
+class AssignedTopic(NamedTuple):
     """The partitions of one topic that a member is assigned."""
 
     topic: str
     partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ConsumerAssignment:
+class ConsumerAssignment(NamedTuple):
     """Kafka's ``ConsumerProtocolAssignment``, as far as all of its versions have it.
 
     Members of a group exchange these bytes; the protocol of the broker passes them on as they are.

@@ -1,9 +1,9 @@
-"""Kafka's wire types. A frozen dataclass declares a message; its codec for each version follows from the annotations.
+"""Kafka's wire types. A named tuple declares a message; its codec for each version follows from the annotations.
 
 * ``Int8`` ... ``Int64``, ``UInt16`` and ``bool`` are big-endian numbers;
 * ``Uuid`` is the 16 bytes of an id;
 * ``str``, ``bytes`` and ``tuple[T, ...]`` carry their length, and may be ``| None``;
-* a dataclass inside a dataclass is a structure, which begins with a byte that says whether it is there if it may be
+* a named tuple inside another one is a structure, which begins with a byte that says whether it is there if it may be
   ``None``;
 * ``Since(n)`` is for fields that versions before ``n`` do not have, ``Tag(n)`` for tagged fields; both have a default,
   which is what is read where they are absent;
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -165,19 +165,20 @@ def _structure(message: type[Any], version: int, flexible: bool) -> Codec[Any]:
     hints = get_type_hints(message, include_extras=True)
     plain: list[tuple[str, Codec[Any]]] = []
     tagged: dict[int, tuple[str, Codec[Any], Any]] = {}
-    for field in fields(message):
-        kind, marks = _unmarked(hints[field.name])
+    defaults = message._field_defaults
+    for name in message._fields:
+        kind, marks = _unmarked(hints[name])
         since = marks.get(Since)
         tag = marks.get(Tag)
-        if (since is not None or tag is not None) and field.default is MISSING:
-            raise TypeError(f"{message.__name__}.{field.name} may be absent, so it needs a default")
+        if (since is not None or tag is not None) and name not in defaults:
+            raise TypeError(f"{message.__name__}.{name} may be absent, so it needs a default")
         if since is not None and version < since.version:
             continue
         codec = _value(kind, marks, version, flexible)
         if tag is None:
-            plain.append((field.name, codec))
+            plain.append((name, codec))
         elif flexible:
-            tagged[tag.number] = field.name, codec, field.default
+            tagged[tag.number] = name, codec, defaults[name]
 
     def write(out: bytearray, value: Any) -> None:
         for name, codec in plain:
@@ -240,8 +241,8 @@ def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -
         element, marked = _unmarked(get_args(kind)[0])
         most = marks[AtMost].elements if AtMost in marks else MOST_ELEMENTS
         return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible), most)
-    if is_dataclass(kind):
-        content = _structure(kind, version, flexible)  # type: ignore[arg-type]
+    if hasattr(kind, "_field_defaults"):
+        content = _structure(kind, version, flexible)
         return _optional(content) if nullable else content
     raise TypeError(f"{repr_of(kind)} is not a wire type")
 

@@ -5,8 +5,7 @@ No member of ours speaks that protocol, but each protocol has a request of its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
@@ -22,26 +21,22 @@ _CLASSIC = 0
 """The type of a member that speaks the classic protocol in a group of the consumer protocol."""
 
 
-@dataclass(frozen=True)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(NamedTuple):
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
 
 
-@dataclass(frozen=True)
-class PartitionsOfName:
+class PartitionsOfName(NamedTuple):
     topic_id: Uuid
     topic_name: str
     partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class MemberAssignment:
+class MemberAssignment(NamedTuple):
     topic_partitions: Annotated[tuple[PartitionsOfName, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class DescribedConsumer:
+class DescribedConsumer(NamedTuple):
     """A member. What it owns is ``assignment``; partitions that it is giving up are in that of no member."""
 
     member_id: str
@@ -57,8 +52,7 @@ class DescribedConsumer:
     member_type: Annotated[Int8, Since(1)] = 1
 
 
-@dataclass(frozen=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(NamedTuple):
     error_code: Int16
     error_message: str | None
     group_id: str
@@ -70,8 +64,7 @@ class DescribedConsumerGroup:
     authorized_operations: Int32
 
 
-@dataclass(frozen=True)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(NamedTuple):
     throttle_time_ms: Int32
     groups: Annotated[tuple[DescribedConsumerGroup, ...], AtMost(1)]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, Since, Tag, Uuid
@@ -26,35 +25,30 @@ FETCH_BYTES = 8 * 1024 * 1024
 _FETCH_WAIT_MS = 500
 
 
-@dataclass(frozen=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(NamedTuple):
     client_software_name: str
     client_software_version: str
 
 
-@dataclass(frozen=True)
-class SupportedApi:
+class SupportedApi(NamedTuple):
     api_key: Int16
     min_version: Int16
     max_version: Int16
 
 
-@dataclass(frozen=True)
-class SupportedFeature:
+class SupportedFeature(NamedTuple):
     name: str
     min_version: Int16
     max_version: Int16
 
 
-@dataclass(frozen=True)
-class FinalizedFeature:
+class FinalizedFeature(NamedTuple):
     name: str
     max_version_level: Int16
     min_version_level: Int16
 
 
-@dataclass(frozen=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(NamedTuple):
     error_code: Int16
     api_keys: tuple[SupportedApi, ...]
     throttle_time_ms: Int32
@@ -63,38 +57,32 @@ class ApiVersionsResponse:
     finalized_features: Annotated[tuple[FinalizedFeature, ...], Tag(2)] = ()
 
 
-@dataclass(frozen=True)
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(NamedTuple):
     mechanism: str
 
 
-@dataclass(frozen=True)
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(NamedTuple):
     error_code: Int16
     mechanisms: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(NamedTuple):
     auth_bytes: bytes
 
 
-@dataclass(frozen=True)
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(NamedTuple):
     error_code: Int16
     error_message: str | None
     auth_bytes: bytes
     session_lifetime_ms: Int64
 
 
-@dataclass(frozen=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(NamedTuple):
     key_type: Int8
     coordinator_keys: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class FoundCoordinator:
+class FoundCoordinator(NamedTuple):
     key: str
     node_id: Int32
     host: str
@@ -103,14 +91,12 @@ class FoundCoordinator:
     error_message: str | None
 
 
-@dataclass(frozen=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(NamedTuple):
     throttle_time_ms: Int32
     coordinators: tuple[FoundCoordinator, ...]
 
 
-@dataclass(frozen=True)
-class LeavingMember:
+class LeavingMember(NamedTuple):
     member_id: str
     """Empty when the member is named by its instance id alone."""
     group_instance_id: str | None
@@ -118,34 +104,29 @@ class LeavingMember:
     """The reason, for the broker's log (KIP-800)."""
 
 
-@dataclass(frozen=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(NamedTuple):
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True)
-class LeftMember:
+class LeftMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
     error_code: Int16
 
 
-@dataclass(frozen=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     members: tuple[LeftMember, ...]
 
 
-@dataclass(frozen=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(NamedTuple):
     groups: tuple[str, ...]
     include_authorized_operations: bool
 
 
-@dataclass(frozen=True)
-class DescribedGroupMember:
+class DescribedGroupMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -154,8 +135,7 @@ class DescribedGroupMember:
     member_assignment: bytes
 
 
-@dataclass(frozen=True)
-class DescribedGroup:
+class DescribedGroup(NamedTuple):
     error_code: Int16
     group_id: str
     group_state: str
@@ -166,8 +146,7 @@ class DescribedGroup:
     """A bit for each operation that we may do, by the numbers of Kafka's ``AclOperation``: 3 is READ."""
 
 
-@dataclass(frozen=True)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(NamedTuple):
     throttle_time_ms: Int32
     groups: Annotated[tuple[DescribedGroup, ...], AtMost(1)]
 
@@ -176,42 +155,36 @@ class DescribeGroupsResponse:
         return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
 
 
-@dataclass(frozen=True)
-class ListGroupsRequest:
+class ListGroupsRequest(NamedTuple):
     """Empty filters let everything pass."""
 
     states_filter: tuple[str, ...]
     types_filter: Annotated[tuple[str, ...], Since(5)] = ()
 
 
-@dataclass(frozen=True)
-class ListedGroup:
+class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     group_state: str
     group_type: Annotated[str, Since(5)] = ""
 
 
-@dataclass(frozen=True)
-class ListGroupsResponse:
+class ListGroupsResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     groups: Annotated[tuple[ListedGroup, ...], AtMost(1_000_000)]
 
 
-@dataclass(frozen=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(NamedTuple):
     groups_names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DeletedGroup:
+class DeletedGroup(NamedTuple):
     group_id: str
     error_code: Int16
 
 
-@dataclass(frozen=True)
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(NamedTuple):
     throttle_time_ms: Int32
     results: tuple[DeletedGroup, ...]
 
@@ -220,21 +193,18 @@ class DeleteGroupsResponse:
         return next((group.error_code for group in self.results if group.error_code != NONE), NONE)
 
 
-@dataclass(frozen=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(NamedTuple):
     include_cluster_authorized_operations: bool
 
 
-@dataclass(frozen=True)
-class ClusterBroker:
+class ClusterBroker(NamedTuple):
     broker_id: Int32
     host: str
     port: Int32
     rack: str | None
 
 
-@dataclass(frozen=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     error_message: str | None
@@ -244,27 +214,23 @@ class DescribeClusterResponse:
     cluster_authorized_operations: Int32
 
 
-@dataclass(frozen=True)
-class OffsetFetchTopic:
+class OffsetFetchTopic(NamedTuple):
     name: str
     partition_indexes: tuple[Int32, ...]
 
 
-@dataclass(frozen=True)
-class OffsetFetchGroup:
+class OffsetFetchGroup(NamedTuple):
     group_id: str
     topics: tuple[OffsetFetchTopic, ...]
 
 
-@dataclass(frozen=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(NamedTuple):
     groups: tuple[OffsetFetchGroup, ...]
     require_stable: bool
     """Whether an offset is an error as long as a transaction may change it (KIP-447)."""
 
 
-@dataclass(frozen=True)
-class FetchedOffset:
+class FetchedOffset(NamedTuple):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32
@@ -272,21 +238,18 @@ class FetchedOffset:
     error_code: Int16
 
 
-@dataclass(frozen=True)
-class OffsetsOfTopic:
+class OffsetsOfTopic(NamedTuple):
     name: str
     partitions: Annotated[tuple[FetchedOffset, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class OffsetsOfGroup:
+class OffsetsOfGroup(NamedTuple):
     group_id: str
     topics: Annotated[tuple[OffsetsOfTopic, ...], AtMost(100_000)]
     error_code: Int16
 
 
-@dataclass(frozen=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(NamedTuple):
     throttle_time_ms: Int32
     groups: tuple[OffsetsOfGroup, ...]
 
@@ -295,22 +258,19 @@ class OffsetFetchResponse:
         return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
 
 
-@dataclass(frozen=True)
-class NamedTopic:
+class NamedTopic(NamedTuple):
     topic_id: Uuid
     """All 0 where the topic is named."""
     name: str | None
 
 
-@dataclass(frozen=True)
-class MetadataRequest:
+class MetadataRequest(NamedTuple):
     topics: Annotated[tuple[NamedTopic, ...], AtMost(100_000)]
     allow_auto_topic_creation: bool
     include_topic_authorized_operations: bool
 
 
-@dataclass(frozen=True)
-class PartitionMetadata:
+class PartitionMetadata(NamedTuple):
     error_code: Int16
     partition_index: Int32
     leader_id: Int32
@@ -321,8 +281,7 @@ class PartitionMetadata:
     offline_replicas: tuple[Int32, ...]
 
 
-@dataclass(frozen=True)
-class TopicMetadata:
+class TopicMetadata(NamedTuple):
     error_code: Int16
     name: str | None
     topic_id: Uuid
@@ -331,8 +290,7 @@ class TopicMetadata:
     topic_authorized_operations: Int32
 
 
-@dataclass(frozen=True)
-class MetadataResponse:
+class MetadataResponse(NamedTuple):
     throttle_time_ms: Int32
     brokers: Annotated[tuple[ClusterBroker, ...], AtMost(10_000)]
     cluster_id: str | None
@@ -340,30 +298,26 @@ class MetadataResponse:
     topics: Annotated[tuple[TopicMetadata, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(NamedTuple):
     partition_index: Int32
     current_leader_epoch: Int32
     """The epoch of the leader that is known; -1 asks the one of now."""
     timestamp: Int64
 
 
-@dataclass(frozen=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(NamedTuple):
     name: str
     partitions: Annotated[tuple[ListOffsetsPartition, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(NamedTuple):
     replica_id: Int32
     """-1 for a client."""
     isolation_level: Int8
     topics: Annotated[tuple[ListOffsetsTopic, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ListedOffset:
+class ListedOffset(NamedTuple):
     partition_index: Int32
     error_code: Int16
     timestamp: Int64
@@ -371,20 +325,17 @@ class ListedOffset:
     leader_epoch: Int32
 
 
-@dataclass(frozen=True)
-class ListedTopic:
+class ListedTopic(NamedTuple):
     name: str
     partitions: Annotated[tuple[ListedOffset, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(NamedTuple):
     throttle_time_ms: Int32
     topics: Annotated[tuple[ListedTopic, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class EpochEndPartition:
+class EpochEndPartition(NamedTuple):
     partition: Int32
     current_leader_epoch: Int32
     """The epoch of the leader that is known; -1 asks the one of now."""
@@ -392,21 +343,18 @@ class EpochEndPartition:
     """The epoch whose end is asked for."""
 
 
-@dataclass(frozen=True)
-class EpochEndTopic:
+class EpochEndTopic(NamedTuple):
     topic: str
     partitions: tuple[EpochEndPartition, ...]
 
 
-@dataclass(frozen=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(NamedTuple):
     replica_id: Int32
     """-1 for a client."""
     topics: tuple[EpochEndTopic, ...]
 
 
-@dataclass(frozen=True)
-class EpochEnd:
+class EpochEnd(NamedTuple):
     error_code: Int16
     partition: Int32
     leader_epoch: Int32
@@ -415,41 +363,35 @@ class EpochEnd:
     """The offset after its last record."""
 
 
-@dataclass(frozen=True)
-class EpochEndsOfTopic:
+class EpochEndsOfTopic(NamedTuple):
     topic: str
     partitions: Annotated[tuple[EpochEnd, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(NamedTuple):
     throttle_time_ms: Int32
     topics: Annotated[tuple[EpochEndsOfTopic, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class ListTransactionsRequest:
+class ListTransactionsRequest(NamedTuple):
     state_filters: tuple[str, ...]
     producer_id_filters: tuple[Int64, ...]
 
 
-@dataclass(frozen=True)
-class ListedTransaction:
+class ListedTransaction(NamedTuple):
     transactional_id: str
     producer_id: Int64
     transaction_state: str
 
 
-@dataclass(frozen=True)
-class ListTransactionsResponse:
+class ListTransactionsResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     unknown_state_filters: tuple[str, ...]
     transaction_states: Annotated[tuple[ListedTransaction, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(NamedTuple):
     transactional_id: str | None
     transaction_timeout_ms: Int32
     producer_id: Int64
@@ -457,16 +399,14 @@ class InitProducerIdRequest:
     producer_epoch: Int16
 
 
-@dataclass(frozen=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     producer_id: Int64
     producer_epoch: Int16
 
 
-@dataclass(frozen=True)
-class FetchPartition:
+class FetchPartition(NamedTuple):
     partition: Int32
     current_leader_epoch: Int32
     """-1 asks the leader of now, whatever its epoch."""
@@ -477,20 +417,17 @@ class FetchPartition:
     partition_max_bytes: Int32
 
 
-@dataclass(frozen=True)
-class FetchTopic:
+class FetchTopic(NamedTuple):
     topic: str
     partitions: tuple[FetchPartition, ...]
 
 
-@dataclass(frozen=True)
-class ForgottenTopic:
+class ForgottenTopic(NamedTuple):
     topic: str
     partitions: tuple[Int32, ...]
 
 
-@dataclass(frozen=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     replica_id: Int32
     """-1 for a client."""
     max_wait_ms: Int32
@@ -505,14 +442,12 @@ class FetchRequest:
     rack_id: str
 
 
-@dataclass(frozen=True)
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     producer_id: Int64
     first_offset: Int64
 
 
-@dataclass(frozen=True)
-class FetchedPartition:
+class FetchedPartition(NamedTuple):
     partition_index: Int32
     error_code: Int16
     high_watermark: Int64
@@ -523,14 +458,12 @@ class FetchedPartition:
     records: bytes | None
 
 
-@dataclass(frozen=True)
-class FetchedTopic:
+class FetchedTopic(NamedTuple):
     topic: str
     partitions: tuple[FetchedPartition, ...]
 
 
-@dataclass(frozen=True)
-class FetchResponse:
+class FetchResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     session_id: Int32

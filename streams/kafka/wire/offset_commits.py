@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
@@ -28,8 +28,7 @@ from streams.kafka.wire.offset_texts import TEXT_END, offsets_request
 _NO_EPOCH = -1
 
 
-@dataclass(frozen=True)
-class CommittedPartition:
+class CommittedPartition(NamedTuple):
     """The offset to commit for one partition."""
 
     partition_index: Int32
@@ -38,16 +37,14 @@ class CommittedPartition:
     committed_metadata: str | None
 
 
-@dataclass(frozen=True)
-class CommittedTopic:
+class CommittedTopic(NamedTuple):
     """The offsets to commit for one topic."""
 
     name: str
     partitions: tuple[CommittedPartition, ...]
 
 
-@dataclass(frozen=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(NamedTuple):
     """A commit of a member; without generation and member, that of a client outside of an empty group."""
 
     group_id: str
@@ -57,24 +54,21 @@ class OffsetCommitRequest:
     topics: tuple[CommittedTopic, ...]
 
 
-@dataclass(frozen=True)
-class AnsweredPartition:
+class AnsweredPartition(NamedTuple):
     """The result for one partition."""
 
     partition_index: Int32
     error_code: Int16
 
 
-@dataclass(frozen=True)
-class AnsweredTopic:
+class AnsweredTopic(NamedTuple):
     """The results for one topic."""
 
     name: str
     partitions: Annotated[tuple[AnsweredPartition, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(NamedTuple):
     """The results of a commit."""
 
     throttle_time_ms: Int32
@@ -114,8 +108,7 @@ EPOCH_OFFSET_COMMIT = replace(OFFSET_COMMIT, lowest=9, highest=9, needs="4.0")
 refuse version 8, and version 10 has ids of topics."""
 
 
-@dataclass(frozen=True)
-class CommittingMember:
+class CommittingMember(NamedTuple):
     """The identity that the coordinator checks."""
 
     member_id: str

@@ -8,7 +8,6 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -37,13 +36,13 @@ APIS: dict[int, Api[Any, Any]] = {
 }
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
 STREAMS_APIS = {api.key: api for api in vars(streams_messages).values() if isinstance(api, Api)}
-STREAMS_VERSIONS = replace(
-    VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in STREAMS_APIS.items()))
+STREAMS_VERSIONS = VERSIONS._replace(
+    api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in STREAMS_APIS.items()))
 )
 """The versions of a broker that takes part in the streams protocol."""
 CONSUMER_APIS = {CONSUMER_GROUP_DESCRIBE.key: CONSUMER_GROUP_DESCRIBE}
-CONSUMER_VERSIONS = replace(
-    VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in CONSUMER_APIS.items()))
+CONSUMER_VERSIONS = VERSIONS._replace(
+    api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in CONSUMER_APIS.items()))
 )
 """The versions of a broker that takes part in the consumer protocol."""
 APIS |= STREAMS_APIS | CONSUMER_APIS

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, UInt16
 from streams.kafka.wire.error_codes import NONE
 
 
-@dataclass(frozen=True)
-class KeyValue:
+class KeyValue(NamedTuple):
     key: str
     value: str
 
 
-@dataclass(frozen=True)
-class SentTopic:
+class SentTopic(NamedTuple):
     name: str
     partitions: Int32
     replication_factor: Int16
     topic_configs: tuple[KeyValue, ...]
 
 
-@dataclass(frozen=True)
-class CopartitionGroup:
+class CopartitionGroup(NamedTuple):
     """Positions in the lists of the subtopology."""
 
     source_topics: Annotated[tuple[Int16, ...], AtMost(32_767)]
@@ -33,8 +29,7 @@ class CopartitionGroup:
     repartition_source_topics: Annotated[tuple[Int16, ...], AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class SentSubtopology:
+class SentSubtopology(NamedTuple):
     subtopology_id: str
     source_topics: Annotated[tuple[str, ...], AtMost(32_767)]
     source_topic_regex: tuple[str, ...]
@@ -44,33 +39,28 @@ class SentSubtopology:
     copartition_groups: Annotated[tuple[CopartitionGroup, ...], AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class SentTopology:
+class SentTopology(NamedTuple):
     epoch: Int32
     subtopologies: Annotated[tuple[SentSubtopology, ...], AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class TaskIds:
+class TaskIds(NamedTuple):
     subtopology_id: str
     partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     host: str
     port: UInt16
 
 
-@dataclass(frozen=True)
-class TaskOffset:
+class TaskOffset(NamedTuple):
     subtopology_id: str
     partition: Int32
     offset: Int64
 
 
-@dataclass(frozen=True)
-class StreamsGroupHeartbeatRequest:
+class StreamsGroupHeartbeatRequest(NamedTuple):
     """Fields that are ``None`` have not changed since the heartbeat before."""
 
     group_id: str
@@ -92,27 +82,23 @@ class StreamsGroupHeartbeatRequest:
     shutdown_application: bool
 
 
-@dataclass(frozen=True)
-class StatusOfMember:
+class StatusOfMember(NamedTuple):
     status_code: Int8
     status_detail: str
 
 
-@dataclass(frozen=True)
-class PartitionsOfTopic:
+class PartitionsOfTopic(NamedTuple):
     topic: str
     partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class EndpointPartitions:
+class EndpointPartitions(NamedTuple):
     user_endpoint: Endpoint
     active_partitions: Annotated[tuple[PartitionsOfTopic, ...], AtMost(100_000)]
     standby_partitions: Annotated[tuple[PartitionsOfTopic, ...], AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class StreamsGroupHeartbeatResponse:
+class StreamsGroupHeartbeatResponse(NamedTuple):
     throttle_time_ms: Int32
     error_code: Int16
     error_message: str | None
@@ -129,14 +115,12 @@ class StreamsGroupHeartbeatResponse:
     partitions_by_user_endpoint: Annotated[tuple[EndpointPartitions, ...] | None, AtMost(100_000)]
 
 
-@dataclass(frozen=True)
-class StreamsGroupDescribeRequest:
+class StreamsGroupDescribeRequest(NamedTuple):
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
 
 
-@dataclass(frozen=True)
-class DescribedSubtopology:
+class DescribedSubtopology(NamedTuple):
     subtopology_id: str
     source_topics: Annotated[tuple[str, ...], AtMost(32_767)]
     repartition_sink_topics: Annotated[tuple[str, ...], AtMost(32_767)]
@@ -144,21 +128,18 @@ class DescribedSubtopology:
     repartition_source_topics: Annotated[tuple[SentTopic, ...], AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class DescribedTopology:
+class DescribedTopology(NamedTuple):
     epoch: Int32
     subtopologies: Annotated[tuple[DescribedSubtopology, ...] | None, AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class AssignedTasks:
+class AssignedTasks(NamedTuple):
     active_tasks: Annotated[tuple[TaskIds, ...], AtMost(32_767)]
     standby_tasks: Annotated[tuple[TaskIds, ...], AtMost(32_767)]
     warmup_tasks: Annotated[tuple[TaskIds, ...], AtMost(32_767)]
 
 
-@dataclass(frozen=True)
-class DescribedStreamsMember:
+class DescribedStreamsMember(NamedTuple):
     member_id: str
     member_epoch: Int32
     instance_id: str | None
@@ -176,8 +157,7 @@ class DescribedStreamsMember:
     is_classic: bool
 
 
-@dataclass(frozen=True)
-class DescribedStreamsGroup:
+class DescribedStreamsGroup(NamedTuple):
     error_code: Int16
     error_message: str | None
     group_id: str
@@ -189,8 +169,7 @@ class DescribedStreamsGroup:
     authorized_operations: Int32
 
 
-@dataclass(frozen=True)
-class StreamsGroupDescribeResponse:
+class StreamsGroupDescribeResponse(NamedTuple):
     throttle_time_ms: Int32
     groups: Annotated[tuple[DescribedStreamsGroup, ...], AtMost(1)]
 
