@@ -34,7 +34,6 @@ from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
-from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.probe import LogFunctions, RecordWatch
 from streams.version import __version__
 
@@ -281,22 +280,22 @@ class TaskSpans:
 
         return run_in_span
 
-    def forwards(self, source: BoundSource, headers: Sequence[Headers]) -> Iterator[Forward]:
+    def forwards(self, source: str, seen: Forward, plain: Forward, headers: Sequence[Headers]) -> Iterator[Forward]:
         """Returns what takes each record of a batch: a function that makes spans for those that may have some."""
         if any(headers):
             self._begun = -1
-            return repeat(source.forward)
+            return repeat(seen)
         self._begun = self._number
         if not self._share:
-            return repeat(source.unprobed)
-        return chain.from_iterable(self._chosen(source, len(headers)))
+            return repeat(plain)
+        return chain.from_iterable(self._chosen(source, plain, len(headers)))
 
-    def _chosen(self, source: BoundSource, records: int) -> Iterator[Iterable[Forward]]:
+    def _chosen(self, source: str, plain: Forward, records: int) -> Iterator[Iterable[Forward]]:
         """Yields what takes the records of a batch: the share among them, and those between."""
-        at, last, plain = self._begun, self._begun + records, source.unprobed
+        at, last = self._begun, self._begun + records
         while (chosen := self._next(at)) <= last:
             yield repeat(plain, chosen - at - 1)
-            yield (partial(self._read, source.node, plain),)
+            yield (partial(self._read, source, plain),)
             at = chosen
         yield repeat(plain, last - at)
 

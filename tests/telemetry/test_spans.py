@@ -39,7 +39,6 @@ from streams import (
     Topology,
     TopologyTestDriver,
 )
-from streams.runtime.processing.inputs import BoundSource
 from streams.telemetry.spans import LINKS_MAX, WAITING_MAX, TaskSpans, _RowTraces, _WaitingTraces, is_sampled
 from streams.testing import EmbeddedKafka
 
@@ -178,12 +177,14 @@ def test_the_share_of_records_in_batches_is_that_of_records_one_by_one(
 ) -> None:
     """Also where a turn ends in the middle of a batch, whose rest comes again."""
     spans = TaskSpans(trace.get_tracer("test"), share, "app", "0_0", Cursor(), lambda: 0)
-    source = BoundSource("source", bytes, bytes, None, print, lambda *_: None)
+
+    def plain(*record: Any) -> None: ...
+
     read, found = 0, []
     for size, part in batches:
         done = max(1, int(size * part))
-        takes = zip(range(done), spans.forwards(source, [None] * size), strict=False)
-        found += [read + at + 1 for at, take in takes if take is not source.unprobed]
+        takes = zip(range(done), spans.forwards("source", print, plain, [None] * size), strict=False)
+        found += [read + at + 1 for at, take in takes if take is not plain]
         spans.passed(done)
         read += done
     assert found == [n for n in range(1, read + 1) if int(n * share + 1e-9) > int((n - 1) * share + 1e-9)]

@@ -559,7 +559,7 @@ class BatchLoop:
         if probe is None:
             return headers, repeat(source.forward)
         headers = list(headers)
-        return headers, probe.forwards(source, headers)
+        return headers, probe.forwards(source.node, source.forward, source.unprobed, headers)
 
     def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
         """Yields the messages in runs, and checks the clock between them; leaves the rest when the turn is over."""

@@ -70,13 +70,13 @@ class NodeEstimate:
         if metrics is not None:
             self.windows = metrics.windows(self, ("records", "seconds"))
 
-    def add(self, found: _Found, factor: float) -> None:
+    def add(self, found: _NodeCalls, factor: float) -> None:
         """Takes a sample for this many times as much."""
         self.records += found.calls * factor
         self.seconds += found.own_s * factor
 
 
-class _Found:
+class _NodeCalls:
     """The calls of one node in one sample, and their time without that of the nodes below."""
 
     __slots__ = ("calls", "own_s")
@@ -305,8 +305,8 @@ class _Watch:
         self._time = _Stopwatch(clock)
         self._functions, self._sources, self._cursor = functions, sources, cursor
         self._time_ms = clock.time_ms
-        self._found: defaultdict[NodeEstimate, _Found] = defaultdict(_Found)
-        self._running: list[tuple[FrameType, _Found]] = []
+        self._found: defaultdict[NodeEstimate, _NodeCalls] = defaultdict(_NodeCalls)
+        self._running: list[tuple[FrameType, _NodeCalls]] = []
         self._message: Any = None
         self._calls = self._reports = 0
         self._times = 0.0

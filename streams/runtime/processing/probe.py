@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from processor_api.context import HandleTogether
 from processor_api.record import Forward, HeaderList
@@ -18,9 +18,6 @@ from state.row_format.record_context import Cursor
 from state.row_format.row_probe import RowProbe
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog, Produced
-
-if TYPE_CHECKING:
-    from streams.runtime.processing.inputs import BoundSource
 
 LogFunctions = tuple[Callable[..., None], Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]]
 """`log` and `log_many` of a changelog."""
@@ -42,10 +39,15 @@ class Probe(Protocol):
         """
         ...
 
-    def forwards(self, source: BoundSource, headers: Sequence[HeaderList | None]) -> Iterator[Forward]:
-        """Returns what takes each record of a batch, in order: what the probe gave instead of what the source forwards
-        to, or that itself, and then the probe is not asked about the record but in nodes and stores below.
+    def forwards(
+        self, source: str, seen: Forward, plain: Forward, headers: Sequence[HeaderList | None]
+    ) -> Iterator[Forward]:
+        """Returns what takes each record of a batch, in order.
 
+        :param source: the node.
+        :param seen: what :meth:`node` has returned for it.
+        :param plain: what it forwards to: the probe does not see a record that goes there, but in the nodes and stores
+            below.
         :param headers: those of the records.
         """
         ...

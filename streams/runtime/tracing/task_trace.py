@@ -18,7 +18,6 @@ from processor_api.record import Forward, HeaderList
 from processor_api.texts import MOST_VALUE, kind_and_text, shown
 from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import NO_SOURCE, Cursor
-from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
@@ -139,9 +138,11 @@ class TaskTrace:
 
         return run_traced
 
-    def forwards(self, source: BoundSource, headers: Sequence[HeaderList | None]) -> Iterator[Forward]:
+    def forwards(
+        self, source: str, seen: Forward, plain: Forward, headers: Sequence[HeaderList | None]
+    ) -> Iterator[Forward]:
         """Returns what sees each record: rules choose records by their keys, and count them."""
-        return repeat(source.forward)
+        return repeat(seen)
 
     def passed(self, records: int) -> None:
         """Does nothing: records are counted when they are seen."""
