@@ -80,9 +80,11 @@ class _Held:
 class Slot(_Held):
     """The place of a process among those that share the directory."""
 
-    def __init__(self, number: int, lock: HeldLock) -> None:
+    def __init__(self, number: int, lock: HeldLock, *, is_new: bool) -> None:
         super().__init__(lock)
         self.number = number
+        self.is_new = is_new
+        """Whether no process had it before."""
 
 
 class TaskLock(_Held):
@@ -167,9 +169,8 @@ class StateDirectory:
         """
         with explained(self.path):
             for number in range(_MOST_SLOTS):
-                lock = self._try_lock(self._slot_lock(number))
-                if lock is not None:
-                    return Slot(number, lock)
+                if (slot := self._try_slot(number)) is not None:
+                    return slot
         raise StateDirectoryError(
             f"{_MOST_SLOTS} processes already share {self.path}, which is the limit: give the others another state.dir"
         )
@@ -180,8 +181,51 @@ class StateDirectory:
         :raises StateDirectoryError: if the directory cannot be written.
         """
         with explained(self.path):
-            lock = self._try_lock(self._slot_lock(number))
-        return None if lock is None else Slot(number, lock)
+            return self._try_slot(number)
+
+    def _try_slot(self, number: int) -> Slot | None:
+        path = self._slot_lock(number)
+        is_new = not path.exists()
+        lock = self._try_lock(path)
+        return None if lock is None else Slot(number, lock, is_new=is_new)
+
+    @classmethod
+    def former_slot(
+        cls, root: Path, application_id: str, *, group_write: bool = False, locks: FileLocks = FileLock
+    ) -> tuple[ProcessIdentity, Slot] | None:
+        """Returns the lowest slot that no living process holds and a process had before, with the identity of that.
+
+        Makes nothing: there is none (``None``) where no process of the application has run. The next process claims
+        the slot once it is released.
+
+        :raises StateDirectoryError: as for :meth:`open`.
+        """
+        for number in range(_MOST_SLOTS):
+            if not (root / application_id / "slots" / f"{number}.lock").is_file():
+                return None
+            if (held := cls.former(root, application_id, number, group_write=group_write, locks=locks)) is not None:
+                return held
+        return None
+
+    @classmethod
+    def former(
+        cls, root: Path, application_id: str, number: int, *, group_write: bool = False, locks: FileLocks = FileLock
+    ) -> tuple[ProcessIdentity, Slot] | None:
+        """Returns a slot that a process had before, with the identity of that; ``None`` while a living process holds
+        it, and where none had it. Makes nothing.
+
+        :raises StateDirectoryError: as for :meth:`open`.
+        """
+        path = root / application_id
+        if not (path / METADATA_FILE).is_file() or not (path / "slots" / f"{number}.lock").is_file():
+            return None
+        with explained(path):
+            process_uuid = read_metadata(path, application_id)
+            if process_uuid is None:
+                return None
+            found = cls(path, process_uuid, 0o770 if group_write else 0o750, locks)
+        slot = found.try_slot(number)
+        return None if slot is None else (found.identity(slot), slot)
 
     def identity(self, slot: Slot) -> ProcessIdentity:
         return ProcessIdentity(self.process_uuid, slot.number)

@@ -16,7 +16,7 @@ from processor_api.metrics import RecordingLevel
 from processor_api.texts import plain_str
 from processor_api.topology.topology import Topology
 from state.directory.no_home import NO_STATE_DIRECTORY
-from state.directory.state_directory import ProcessIdentity, StateDirectory
+from state.directory.state_directory import ProcessIdentity, Slot, StateDirectory
 from streams.app.global_stores import GlobalStoresLifecycle
 from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
@@ -27,6 +27,7 @@ from streams.kafka.own_names import thread_id
 from streams.kafka.ports import KafkaClients
 from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
+from streams.kafka.suspects import ProcessMembers, end_transactions
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.runtime.engines.memory import BufferMemory
@@ -222,10 +223,13 @@ def open_application(
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
         cluster = _open_cluster(config, parts.clients, platform, client_id)
         closing.callback(cluster.admin.close)
+        former_ends = _end_former(config, cluster.admin, slot, identity, platform.threads)
+        closing.callback(former_ends)
         process, watch = _process(parts, cluster, directory, listeners)
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
         global_stores.open()
+        former_ends()  # before a producer has one of its names
         started = True
     except BaseException:
         _close_after_failure(closing)
@@ -238,6 +242,22 @@ def open_application(
         watch=watch,
         closing=closing,
     )
+
+
+def _end_former(
+    config: StreamsConfig, admin: Admin, slot: Slot, identity: ProcessIdentity, threads: Threads
+) -> Callable[[], None]:
+    """Begins to end the transactions of the process that had these names before, on a thread of its own: readers of
+    committed records wait for that, also those of other workers, and a start may fill global stores for long.
+
+    :returns: the function that waits until they are ended.
+    """
+    if not config.exactly_once or slot.is_new:
+        return lambda: None
+    former = ProcessMembers.of(config, str(identity), config.num_stream_threads)
+    thread = threads.thread(lambda: end_transactions(admin, former), "former-process")
+    thread.start()
+    return thread.join
 
 
 def _open_directory(topology: Topology, config: StreamsConfig, platform: Platform) -> StateDirectory:

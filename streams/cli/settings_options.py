@@ -4,8 +4,11 @@ own."""
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from streams.cli.output.failures import CannotRun
@@ -46,13 +49,25 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -> Given:
+@contextmanager
+def without_remarks() -> Iterator[None]:
+    """Reads settings without the remarks about them, which another reading logs; a context manager."""
+    remarks = logging.getLogger("streams.config")
+    remarks.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        remarks.setLevel(logging.NOTSET)
+
+
+def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False, of_module: bool = True) -> Given:
     """Returns the settings that are given to a command, not yet checked.
 
     Later ones win: ``settings`` of the application's module, the file beside it, files of ``--config``, environment
     variables, ``-c``, options. Import paths among them are looked for where the module is.
 
     :param derives_id: whether the name of the application's file is its id where no other is given.
+    :param of_module: whether the application's module is imported, for the ``settings`` that it may have.
     :raises ConfigError: if a file cannot be read.
     :raises CannotRun: if a ``-c`` is not ``key=value``, or the module cannot be imported.
     """
@@ -68,7 +83,8 @@ def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -
         import_from(folder)
         if derives_id:
             given.add("application.id", app.module.rpartition(".")[2], f"name of {app.given.partition(':')[0]}")
-        given.add_all(settings_in(app), f"{app.module}:settings")
+        if of_module:
+            given.add_all(settings_in(app), f"{app.module}:settings")
     given.add_beside(folder)
     for file in arguments.config:
         given.add_all(read_settings(Path(still_there(str(file)))), str(file))

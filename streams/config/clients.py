@@ -7,11 +7,13 @@ prefix. Settings on which the runtime depends win over all; the configuration ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_settings import client_setting, fits, offset_reset
-from streams.config.model import StreamsConfig
+
+if TYPE_CHECKING:  # pydantic is not needed to reach a broker
+    from streams.config.model import StreamsConfig
 
 _STATISTICS_MS = 15_000
 """How often a client adds up its figures: as often as Prometheus asks for them by default."""
@@ -54,6 +56,29 @@ _HEARTBEAT_MS = 1000
 heard of the next rebalance, which it does with its next heartbeat."""
 _METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
+
+
+class ClientConfig(Protocol):
+    """The part of a configuration that all clients need."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def clients(self) -> Mapping[str, Any]: ...
+
+    @property
+    def enable_metrics_push(self) -> bool: ...
+
+    @property
+    def exactly_once(self) -> bool: ...
+
+
+class AdminConfig(ClientConfig, Protocol):
+    """The part of a configuration that an admin client needs."""
+
+    @property
+    def admin(self) -> Mapping[str, Any]: ...
 
 
 def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str | None = None) -> dict[str, Any]:
@@ -132,7 +157,7 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
     return found
 
 
-def admin(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+def admin(config: AdminConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the admin client, shared by the threads of a process."""
     given = _given(config, "A", config.admin)
     return {**_connections(given), **given, **_identity(config, client_id)}
@@ -202,11 +227,11 @@ def _consumer(
     }
 
 
-def _identity(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+def _identity(config: ClientConfig, client_id: str) -> dict[str, Any]:
     return {"bootstrap.servers": config.bootstrap_servers, "client.id": client_id}
 
 
-def _given(config: StreamsConfig, scope: str, *levels: Mapping[str, Any]) -> dict[str, Any]:
+def _given(config: ClientConfig, scope: str, *levels: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the user's settings that this kind of client has, later levels over earlier ones."""
     found: dict[str, Any] = {"enable.metrics.push": config.enable_metrics_push}
     for level in (config.clients, *levels):

@@ -80,6 +80,18 @@ def processes_at(config: StreamsConfig, members: Collection[GroupMember]) -> dic
     return {one: all_ for one, all_ in found.items() if len({each.process.rpartition("-")[0] for each in all_}) == 1}
 
 
+def end_transactions(admin: Admin, former: ProcessMembers) -> None:
+    """Ends the open transactions of a process that has ended, before another one takes its names.
+
+    What fails is left to the producers of that, and to the time-outs of the brokers.
+    """
+    try:
+        for name in former.transactional_ids():
+            admin.fence_producer(name)
+    except StreamsError as error:
+        log.debug("transactions of the former process are left to the producers", extra={"error": error.message})
+
+
 def take_over(admin: Admin, suspect: ProcessMembers, reason: str, clock: Clock) -> tuple[list[str], list[str]]:
     """Ends the open transactions of a process and removes its members from the group, so that others get its tasks.
 

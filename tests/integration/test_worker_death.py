@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from integration_support.topics import Topics
 from integration_support.workers import Worker, Workers, alive, supervised
+from streams.kafka.confluent.clients import ConfluentClients
 from waiting import wait_until
 
 PARTITIONS = (8, 4)
@@ -37,11 +41,11 @@ class WordCount:
         self._settings = {**COMMON, "processing.guarantee": guarantee}
         self._sent = 0
 
-    def start(self, *words: str, settings: Mapping[str, object] | None = None) -> Worker:
-        env = {"INPUTS": ",".join(self.inputs), "OUTPUT": self.output}
-        return self.workers.start(
-            "word_count:topology", *words, settings={**self._settings, **(settings or {})}, env=env
-        )
+    def start(
+        self, *words: str, settings: Mapping[str, object] | None = None, app: str = "word_count", **env: str
+    ) -> Worker:
+        env |= {"INPUTS": ",".join(self.inputs), "OUTPUT": self.output}
+        return self.workers.start(f"{app}:topology", *words, settings={**self._settings, **(settings or {})}, env=env)
 
     def send(self, rounds: int) -> None:
         """More lines into every partition of both topics."""
@@ -136,3 +140,34 @@ def test_a_supervised_worker_that_is_killed_is_taken_over(topics: Topics, worker
         assert not any(alive(pid) for pid in supervised(supervisor))
         reader.to_end()
         check_totals(reader, application, "exactly_once_v2")
+
+
+def test_a_start_first_ends_the_transaction_of_the_process_before(
+    topics: Topics, workers: Workers, tmp_path: Path
+) -> None:
+    """While the module of the application is imported, readers do not wait for what its killed predecessor began."""
+    application = WordCount(topics, workers, "exactly_once_v2")
+    settings = {"commit.interval.ms": 100_000, "producer.transaction.timeout.ms": 110_000}
+    former = application.start(settings=settings).wait_running()
+    transactional_id = re.compile(f"{re.escape(workers.application)}-.*-1")
+    with closing(ConfluentClients().admin({"bootstrap.servers": workers.bootstrap})) as admin:
+
+        def open_ids() -> list[str]:
+            return [one for one in admin.open_transactions() if transactional_id.fullmatch(one)]
+
+        application.send(1)
+        wait_until("a transaction is open", open_ids)
+        former.kill()
+        assert open_ids()
+        gate = tmp_path / "gate"
+        worker = application.start(app="gated", settings=settings, GATE=str(gate))
+        wait_until("it imports its application", lambda: "importing" in worker.text)
+        wait_until("the transaction is ended", lambda: not open_ids())
+        line = worker.wait_for(
+            "the open transactions of the former process are ended, before the application is loaded"
+        )
+        assert transactional_id.fullmatch(line["transactional_ids"])
+        assert not worker.events("state")
+    gate.touch()
+    worker.wait_running()
+    worker.stop()

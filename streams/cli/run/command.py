@@ -16,11 +16,12 @@ from state.directory.file_lock import has_process_locks
 from streams.cli.output.failures import CLEAN, CannotRun, report
 from streams.cli.output.logs_options import add_log_options, name_application
 from streams.cli.output.terminal import say_error
+from streams.cli.run.former_process import FormerProcess
 from streams.cli.run.readiness import Readiness, shown_readiness
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 from streams.cli.run.worker_channel import SupervisorLine
-from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.settings_options import add_settings_options, given_settings, without_remarks
 from streams.cli.topology_function import APP_HELP, load_topology
 from streams.config.sources import Given
 
@@ -127,7 +128,7 @@ def run(
 def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None, ready: Readiness) -> int:
     """Runs the application in this process; returns the exit status."""
     try:
-        with stop.loading():
+        with stop.loading(), FormerProcess.given(arguments):
             application = _load(arguments, line)
     except Stopped:
         return CLEAN
@@ -191,12 +192,10 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     from streams.config import StreamsConfig
     from streams.config.secrets import holds_secret
 
-    given = given_settings(arguments, derives_id=True)
-    remarks = logging.getLogger("streams.config")
-    if arguments.supervised_by is not None:
-        remarks.setLevel(logging.ERROR)  # the supervisor has logged them
-    config = StreamsConfig.of(given.settings)
-    remarks.setLevel(logging.NOTSET)
+    # the supervisor of a worker has logged them
+    with nullcontext() if arguments.supervised_by is None else without_remarks():
+        given = given_settings(arguments, derives_id=True)
+        config = StreamsConfig.of(given.settings)
     name_application(config.application_id)
     if arguments.supervised_by is None:
         say_derived_id(given, config.application_id)

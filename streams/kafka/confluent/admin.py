@@ -443,7 +443,7 @@ class ConfluentAdmin:
         self._ask(
             f"fence transactional id {transactional_id!r}",
             lambda queries, limit_s: queries.fence_producer(transactional_id, limit_s),
-            lambda: None,
+            lambda: False,
         )
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

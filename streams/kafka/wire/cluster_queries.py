@@ -346,9 +346,10 @@ class ClusterQueries:
             address = Address(broker.host, broker.port)
             yield self._connections.ask(address, part, lambda line, limit: line.call(api, request, limit))
 
-    def fence_producer(self, transactional_id: str, timeout_s: float) -> None:
+    def fence_producer(self, transactional_id: str, timeout_s: float) -> bool:
         """Ends the open transaction of a transactional id, and fences its producer.
 
+        :returns: whether there was one.
         :raises RetryableError: if its coordinator does not answer within the time.
         """
         request = messages.InitProducerIdRequest(transactional_id, FENCED_TIMEOUT_MS, -1, -1)
@@ -357,6 +358,7 @@ class ClusterQueries:
         if answer.error_code not in (error_codes.NONE, error_codes.CONCURRENT_TRANSACTIONS):  # the latter: it ends now
             name = f"transactional id {transactional_id!r}"
             raise _refusal(f"{name} cannot be fenced", answer.error_code, f"WRITE on {name}")
+        return answer.error_code == error_codes.CONCURRENT_TRANSACTIONS
 
     # ------------------------------------------------------------------ groups
 

@@ -266,6 +266,7 @@ class FileLocksOfSimulation:
         held = self._held.get(path)
         if held is not None and held.process.alive:
             return None
+        path.touch()
         lock = self._held[path] = SimulatedFileLock(self, path, scheduler.process())
         return lock
 
