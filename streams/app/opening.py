@@ -26,8 +26,8 @@ from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.own_names import thread_id
 from streams.kafka.ports import KafkaClients
 from streams.kafka.producing.batch_limits import TopicBatchLimits
-from streams.kafka.topics.left_behind import DeployCheck
 from streams.kafka.suspects import ProcessMembers, end_transactions
+from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.runtime.engines.memory import BufferMemory

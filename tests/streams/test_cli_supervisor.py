@@ -18,8 +18,10 @@ import pytest
 from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
 from processor_api.clock import SystemClock
-from streams.cli.run.supervisor import RestartPolicy, Supervisor, TakeOvers, worker_command
+from streams.cli.run.supervisor import Supervisor
+from streams.cli.run.take_overs import TakeOvers
 from streams.cli.run.worker import StopRequest, run_until_stopped
+from streams.cli.run.worker_processes import RestartPolicy, worker_command
 from streams.config import StreamsConfig
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from waiting import DEADLINE_S, wait_until
@@ -65,18 +67,27 @@ class Application:
 
 sys.exit(main(sys.argv[3:], runner=Application))
 """
-TOPOLOGY = (
-    "from processor_api.topology.topology import Topology\ndef topology(): return Topology().add_source('s', 't')\n"
-)
+TOPOLOGY = """
+import os, sys
+from pathlib import Path
+from processor_api.topology.topology import Topology
+
+Path(sys.argv[1], f"loaded-{os.getpid()}").touch()
+
+def topology():
+    return Topology().add_source('s', 't')
+"""
 SUPERVISOR = """
 import logging, sys
-from streams.cli.run.supervisor import RestartPolicy, Supervisor
+from streams.cli.run.supervisor import Supervisor
+from streams.cli.run.worker_processes import RestartPolicy
 logging.basicConfig(level="INFO")
-logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s", defaults={"error": ""}))
+shown = {"error": "", "reason": "", "pid": ""}
+logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s%(reason)s%(pid)s", defaults=shown))
 base = sys.argv[4:]
 policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
 command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
-sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2])).run())
+sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2]), spare=sys.argv[3] == "spare").run())
 """
 
 
@@ -84,21 +95,27 @@ class Supervised:
     """A supervisor in a process of its own, and what its workers noted."""
 
     def __init__(
-        self, folder: Path, workers: int, behaviour: str, stop_timeout_s: float, close_timeout_ms: int
+        self, folder: Path, workers: int, behaviour: str, stop_timeout_s: float, close_timeout_ms: int, spare: bool
     ) -> None:
+        self.folder = folder
         self.notes = folder / "notes"
         self.notes.mkdir()
-        for name, text in (("worker.py", WORKER), ("supervisor.py", SUPERVISOR), ("supervised_app.py", TOPOLOGY)):
+        for name, text in (("worker.py", WORKER), ("supervisor.py", SUPERVISOR)):
             (folder / name).write_text(text)
         worker = [sys.executable, "worker.py", str(self.notes), behaviour, "run", "supervised_app:topology"]
         worker += ["--application-id", "a", "--bootstrap-servers", "b:1", "--close-timeout-ms", str(close_timeout_ms)]
-        self.process = subprocess.Popen(
-            [sys.executable, "supervisor.py", str(workers), str(stop_timeout_s), "--", *worker],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        kind = "spare" if spare else "plain"
+        with open(folder / "errors", "w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "supervisor.py", str(workers), str(stop_timeout_s), kind, *worker],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                stderr=errors,
+            )
+
+    @property
+    def errors(self) -> str:
+        return (self.folder / "errors").read_text()
 
     def pids(self, what: str) -> set[int]:
         return {int(path.name.partition("-")[2]) for path in self.notes.glob(f"{what}-*")}
@@ -109,15 +126,23 @@ class Supervised:
 
 @contextmanager
 def supervised(
-    folder: Path, workers: int = 2, behaviour: str = "", stop_timeout_s: float = 30, close_timeout_ms: int = 10_000
+    folder: Path,
+    workers: int = 2,
+    behaviour: str = "",
+    stop_timeout_s: float = 30,
+    close_timeout_ms: int = 10_000,
+    *,
+    spare: bool = False,
+    app: str = TOPOLOGY,
 ) -> Iterator[Supervised]:
-    found = Supervised(folder, workers, behaviour, stop_timeout_s, close_timeout_ms)
+    (folder / "supervised_app.py").write_text(app)
+    found = Supervised(folder, workers, behaviour, stop_timeout_s, close_timeout_ms, spare)
     try:
         yield found
     finally:
         found.process.kill()
-        found.process.communicate()
-        for pid in found.pids("made"):
+        found.process.wait()
+        for pid in found.pids("made") | found.pids("loaded"):
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
 
@@ -165,9 +190,94 @@ def test_a_worker_for_which_there_is_no_memory_is_started_again_and_the_reason_s
         assert alive(other)
         found.process.terminate()
         assert found.wait() == 0
-        assert found.process.stderr is not None
-        errors = found.process.stderr.read()
-    assert "worker died, restarting SIGKILL: another process killed it, or the kernel did because" in errors
+    assert "worker died, restarting SIGKILL: another process killed it, or the kernel did because" in found.errors
+
+
+# ---------------------------------------------------------------------- the spare
+
+
+def warm_spare(found: Supervised) -> int:
+    """Waits until two workers run, and a spare has loaded the application; returns its process id."""
+    wait_until("two have started", lambda: len(found.pids("started")) >= 2)
+    return int(
+        wait_until(
+            "the spare is warm", lambda: re.findall(r"the spare process has loaded .* (\d+)$", found.errors, re.M)
+        )[-1]
+    )
+
+
+@linux
+def test_the_spare_takes_the_place_of_a_worker_that_died(tmp_path: Path) -> None:
+    """It loads nothing again. Then there is a next spare, which ends with the workers."""
+    with supervised(tmp_path, spare=True) as found:
+        spare = warm_spare(found)
+        victim, other = found.pids("started")
+        assert spare not in found.pids("made")
+        os.kill(victim, signal.SIGKILL)
+        wait_until("the spare is a worker", lambda: spare in found.pids("started"))
+        wait_until("another spare has loaded", lambda: len(found.pids("loaded")) == 4)
+        found.process.terminate()
+        assert found.wait() == 0
+        assert found.pids("made") == {victim, other, spare}
+        assert found.pids("closed") == {other, spare}
+        assert not any(alive(pid) for pid in found.pids("loaded"))
+
+
+@linux
+def test_a_spare_of_older_code_is_refused_and_a_fresh_process_started(tmp_path: Path) -> None:
+    with supervised(tmp_path, spare=True) as found:
+        spare = warm_spare(found)
+        (tmp_path / "supervised_app.py").write_text(TOPOLOGY + "# a newer version\n")
+        victim, _ = found.pids("started")
+        os.kill(victim, signal.SIGKILL)
+        wait_until("a third one has started", lambda: len(found.pids("started")) == 3)
+        wait_until("the spare has ended", lambda: not alive(spare))
+        assert spare not in found.pids("made")
+        found.process.terminate()
+        assert found.wait() == 0
+    assert found.errors.count("the spare process is older than what a worker would load now, and is not used") == 1
+    assert f"module supervised_app has changed since ({tmp_path / 'supervised_app.py'})" in found.errors
+    assert found.errors.count("worker died, restarting") == 1
+
+
+@linux
+def test_a_spare_whose_settings_have_changed_is_refused(tmp_path: Path) -> None:
+    with supervised(tmp_path, spare=True) as found:
+        spare = warm_spare(found)
+        (tmp_path / "streams.toml").write_text('"num.stream.threads" = 2\n')
+        victim, _ = found.pids("started")
+        os.kill(victim, signal.SIGKILL)
+        wait_until("a third one has started", lambda: len(found.pids("started")) == 3)
+        assert spare not in found.pids("made")
+        found.process.terminate()
+        assert found.wait() == 0
+    assert "settings have changed since: num.stream.threads" in found.errors
+
+
+@linux
+def test_a_spare_of_an_older_topology_is_refused(tmp_path: Path) -> None:
+    """A worker that was started later has another one, though no module has changed: it is read from a file."""
+    (tmp_path / "name").write_text("old")
+    app = TOPOLOGY.replace("'s'", "name") + (
+        "\nname = Path('name').read_text()\n"
+        "while len(list(Path(sys.argv[1]).glob('loaded-*'))) == 3 and not Path('gate').exists():\n"
+        "    os.sched_yield()\n"
+    )
+    with supervised(tmp_path, spare=True, app=app) as found:
+        wait_until("the spare begins to load", lambda: len(found.pids("loaded")) == 3)
+        first, second = found.pids("started")
+        (tmp_path / "name").write_text("new")
+        os.kill(first, signal.SIGKILL)
+        wait_until("a third one has started", lambda: len(found.pids("started")) == 3)
+        (tmp_path / "gate").touch()
+        spare = warm_spare(found)
+        os.kill(second, signal.SIGKILL)
+        wait_until("a fourth one has started", lambda: len(found.pids("started")) == 4)
+        wait_until("the spare has ended", lambda: not alive(spare))
+        assert spare not in found.pids("made")
+        found.process.terminate()
+        assert found.wait() == 0
+    assert found.errors.count("a worker that was started later runs another topology") == 1
 
 
 @linux

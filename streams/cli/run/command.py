@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from streams.cli.output.terminal import say_error
 from streams.cli.run.former_process import FormerProcess
 from streams.cli.run.readiness import Readiness, shown_readiness
 from streams.cli.run.signals import on_stop_signals
+from streams.cli.run.spare import SpareRefused, text_of, wait_for_call
 from streams.cli.run.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 from streams.cli.run.worker_channel import SupervisorLine
 from streams.cli.settings_options import add_settings_options, given_settings, without_remarks
@@ -53,6 +54,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="stream threads per process (num.stream.threads)")
     parser.add_argument(
         "--workers", type=_positive, default=1, metavar="N", help="number of worker processes; use one per core"
+    )
+    parser.add_argument(
+        "--spare",
+        action="store_true",
+        help="with --workers, keep one more process that has loaded the application and owns nothing: it takes the"
+        " place of a worker that died, without the time of its imports",
     )
     parser.add_argument(
         "--close-timeout-ms",
@@ -104,6 +111,8 @@ def run(
         if not shared_state:
             raise CannotRun("--workers needs file locks, which this platform does not have: start one worker")
         return _supervise(arguments)
+    if arguments.spare and arguments.supervised_by is None:
+        raise CannotRun("--spare needs --workers: the supervisor of several workers holds the spare process")
     stop = StopRequest()
     line: SupervisorLine | None = None
     if arguments.supervised_by is not None:
@@ -128,9 +137,16 @@ def run(
 def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None, ready: Readiness) -> int:
     """Runs the application in this process; returns the exit status."""
     try:
-        with stop.loading(), FormerProcess.given(arguments):
-            application = _load(arguments, line)
+        # a spare has no former process: it is not known yet whose place it will take
+        former = FormerProcess(None) if line is not None and line.is_spare else FormerProcess.given(arguments)
+        with stop.loading(), former:
+            make = _load(arguments, line, stop)
+            application = make()
     except Stopped:
+        return CLEAN
+    except SpareRefused as refused:
+        assert line is not None
+        line.refused(str(refused))
         return CLEAN
     except Exception as error:
         if line is not None:
@@ -144,7 +160,8 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
             close_timeout_ms=arguments.close_timeout_ms,
             running=running,
             ready=ready,
-            shown=_shown_status(application),
+            shown=_shown_status,
+            again=make if line is not None and line.waits else None,
         )
         return CLEAN
     except Exception as error:
@@ -170,16 +187,37 @@ def keep_files_private(*, group_write: bool) -> None:
     os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
 
 
-def _load(arguments: argparse.Namespace, line: SupervisorLine | None) -> Application:
+def _load(arguments: argparse.Namespace, line: SupervisorLine | None, stop: StopRequest) -> Callable[[], Application]:
+    """Loads the topology and its settings; returns the function that makes the application of them."""
     config = _config(arguments)
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
     if arguments.create_topics and arguments.supervised_by is None:
         _create_topics(topology, config)
+    if line is not None and line.is_spare:
+        config = _config_when_called(arguments, line, topology, stop)
+    elif line is not None:
+        line.loaded(text_of(topology))
     if arguments.runner is not None:
         make: Runner = arguments.runner
-        return make(topology, config)
-    return kafka_streams(topology, config, line=line)
+        return lambda: make(topology, config)
+    return lambda: kafka_streams(topology, config, line=line)
+
+
+def _config_when_called(
+    arguments: argparse.Namespace, line: SupervisorLine, topology: Topology, stop: StopRequest
+) -> StreamsConfig:
+    """Waits until the spare is called; returns the configuration of the worker that it is then."""
+
+    def settings() -> Mapping[str, Any]:
+        with without_remarks():
+            return given_settings(arguments, derives_id=True).settings
+
+    more = wait_for_call(line, topology, settings, stop.asked.is_set)
+    if more is None:
+        raise Stopped
+    arguments.set = [*arguments.set, *more]
+    return _config(arguments)
 
 
 def _create_topics(topology: Topology, config: StreamsConfig) -> None:
@@ -211,20 +249,27 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
 
 
 def _supervise(arguments: argparse.Namespace) -> int:
-    from streams.cli.run.supervisor import Supervisor, TakeOvers, worker_command
+    from streams.cli.run.supervisor import Supervisor
+    from streams.cli.run.take_overs import TakeOvers
+    from streams.cli.run.worker_processes import worker_command
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
     command, settings = worker_command(arguments.words), arguments.set
     with shown_readiness(arguments.ready_file) as ready:
         supervisor = Supervisor(
-            command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings, ready=ready
+            command,
+            arguments.workers,
+            stop_timeout_s=stop_timeout_s,
+            settings=settings,
+            ready=ready,
+            spare=arguments.spare,
         )
         with on_stop_signals(supervisor.on_signal):
             config = _config(arguments)  # errors are printed once, not by each worker
             supervisor.take_overs = TakeOvers(config)
             if arguments.create_topics:
                 _create_topics(load_topology(arguments.topology, lambda: config), config)
-            with _front(config, arguments.workers) as supervisor.front:
+            with _front(config, arguments.workers) as supervisor.processes.front:
                 status = supervisor.run()
     if supervisor.failure is not None:
         say_error(f"error: {supervisor.failure}")

@@ -11,63 +11,22 @@ import logging
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import StreamsError
 from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.signals import on_stop_signals
-from streams.cli.run.worker_channel import WorkerLine, without_settings
-from streams.cli.working_directory import from_start
-
-if TYPE_CHECKING:  # the supervisor needs the client only when a worker has died
-    from streams.config import StreamsConfig
-    from streams.kafka.ports import Admin
+from streams.cli.run.take_overs import LONGEST_S, TakeOvers
+from streams.cli.run.worker_channel import WorkerLine
+from streams.cli.run.worker_processes import SPARE_REFUSED, Command, RestartPolicy, WorkerProcesses
 
 log = logging.getLogger("streams.cli.supervisor")
 
 _SLICE_S = 0.05
-_LONGEST_S = 10.0
-"""So long a restart waits at most until its predecessor is taken over."""
-
-
-class WorkersFront(Protocol):
-    """The HTTP port of the supervisor, behind which the workers answer."""
-
-    def descriptor(self, number: int) -> int:
-        """Returns the descriptor that a worker inherits besides its line."""
-        ...
-
-    def settings(self, number: int) -> list[str]:
-        """Returns more settings of a worker, as ``key=value``."""
-        ...
-
-    def mark(self, alive: Sequence[bool], ready: bool) -> None:
-        """Takes which workers have a process, by number, and whether all are ready."""
-        ...
-
-
-Command = Callable[[int], Sequence[str]]
-"""A function that returns the command of a worker, by the descriptor that it inherits."""
-
-
-@dataclass(frozen=True)
-class RestartPolicy:
-    """The limits of restarts: how often a worker that died is started again, and how soon."""
-
-    most_restarts: int = 5
-    """Most restarts within the window; one more death ends everything."""
-    window_s: float = 300.0
-    first_delay_s: float = 1.0
-    """Doubles with each restart in the window."""
-    longest_delay_s: float = 30.0
 
 
 @dataclass
@@ -84,12 +43,14 @@ class _Worker:
     """The error by which its last process ended, if it could say so."""
     taken_over: threading.Thread | None = field(default=None, init=False)
     """Ends what its last process has left with the brokers, if that died."""
+    has_run: bool = False
+    """Whether its last process ran."""
     failed_early: str | None = None
     """The error by which its last process ended before it ran, if trying again does not help."""
 
     def is_taken_over(self, now: float) -> bool:
         """Whether its restart waits for that: its successor has the same names."""
-        return self.taken_over is not None and self.taken_over.is_alive() and now < self.start_at + _LONGEST_S
+        return self.taken_over is not None and self.taken_over.is_alive() and now < self.start_at + LONGEST_S
 
 
 KILLED = (
@@ -97,69 +58,6 @@ KILLED = (
     " (check dmesg, or the events of the container)"
 )
 """The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
-
-
-class TakeOvers:
-    """Ends what dead workers of an application have left with the brokers, each on a thread of its own.
-
-    :param make_admin: makes the client for one of them; one of librdkafka by default.
-    """
-
-    def __init__(
-        self, config: StreamsConfig, make_admin: Callable[[], Admin] | None = None, clock: Clock | None = None
-    ) -> None:
-        self._config = config
-        self._make_admin = make_admin or self._librdkafka
-        self._clock = clock or SystemClock()
-        self._running: list[threading.Thread] = []
-        self._prepared = False
-
-    def _librdkafka(self) -> Admin:
-        from streams.config import clients as client_configs
-        from streams.kafka.confluent.clients import ConfluentClients
-
-        return ConfluentClients().admin(client_configs.admin(self._config, f"{self._config.application_id}-supervisor"))
-
-    def prepare(self) -> None:
-        """Imports what a take-over needs, on a thread of its own: that takes longer than the take-over."""
-        if not self._prepared:
-            self._prepared = True
-            threading.Thread(target=self._import, name="take-over-imports", daemon=True).start()
-
-    def begin(self, process: str, threads: int, reason: str) -> threading.Thread:
-        """Begins to take over a worker; returns the thread that does so.
-
-        :param process: the id of its process.
-        :param threads: the highest number of a stream thread that it had.
-        """
-        thread = threading.Thread(
-            target=self._take_over, args=(process, threads, reason), name="take-over", daemon=True
-        )
-        self._running = [one for one in self._running if one.is_alive()] + [thread]
-        thread.start()
-        return thread
-
-    def wait(self) -> None:
-        """Waits until all that were begun have ended, but not for long."""
-        until = self._clock.monotonic() + _LONGEST_S
-        for thread in self._running:
-            thread.join(max(0.0, until - self._clock.monotonic()))
-
-    def _import(self) -> None:
-        with suppress(StreamsError):  # a take-over logs it
-            self._make_admin().close()
-
-    def _take_over(self, process: str, threads: int, reason: str) -> None:
-        from streams.kafka.suspects import ProcessMembers, take_over
-
-        try:
-            with closing(self._make_admin()) as admin:
-                take_over(admin, ProcessMembers.of(self._config, process, threads), reason, self._clock)
-        except StreamsError as error:
-            log.warning(
-                "a dead worker is not taken over: its tasks wait until its session times out",
-                extra={"reason": reason, "error": error.message},
-            )
 
 
 class Supervisor:
@@ -170,31 +68,30 @@ class Supervisor:
         command: Command,
         workers: int,
         *,
-        policy: RestartPolicy = RestartPolicy(),
+        policy: RestartPolicy | None = None,
         stop_timeout_s: float = 40.0,
         settings: Sequence[str] = (),
         clock: Clock | None = None,
         ready: Readiness = lambda _: None,
+        spare: bool = False,
     ) -> None:
         """Makes a supervisor; nothing is started yet.
 
         :param stop_timeout_s: how long workers may take to close before they are killed.
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         :param ready: called again and again with whether every worker is ready.
+        :param spare: whether a spare process is kept (:mod:`streams.cli.run.worker_processes`).
         """
         self.failure: str | None = None
         """The words that say why all was given up, with the error of the worker that was the last to die."""
-        self._command = command
-        self._settings = settings
-        self._policy = policy
+        policy = self._policy = policy or RestartPolicy()
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
         self._ready = ready
         self._workers = [_Worker(number) for number in range(workers)]
         self._requests: deque[tuple[str, bool]] = deque()
         self._outcome = CLEAN
-        self.front: WorkersFront | None = None
-        """The HTTP port of the workers, if there is one; to be set before it runs."""
+        self.processes = WorkerProcesses(command, workers, settings, with_spare=spare, policy=policy)
         self.take_overs: TakeOvers | None = None
         """Ends what workers that die have left with the brokers; to be set before it runs."""
 
@@ -210,6 +107,7 @@ class Supervisor:
                     worker.process.wait()
                 if worker.line is not None:
                     worker.line.close()
+            self.processes.kill_spare()
             if self.take_overs is not None:
                 self.take_overs.wait()
         return self._outcome
@@ -242,13 +140,16 @@ class Supervisor:
                 self._watch(worker, now, stopping=deadline is not None)
             ready = deadline is None and all(one.line is not None and one.line.ready for one in self._workers)
             self._ready(ready)
-            if self.front is not None:
-                self.front.mark([worker.process is not None for worker in self._workers], ready)
+            if self.processes.front is not None:
+                self.processes.front.mark([worker.process is not None for worker in self._workers], ready)
+            all_run = all(one.line is not None and one.line.ran for one in self._workers)
+            self.processes.keep_spare(now, wanted=deadline is None and all_run)
             running = [worker for worker in self._workers if worker.process is not None]
-            if not running and all(worker.done for worker in self._workers):
+            if not running and all(worker.done for worker in self._workers) and not self.processes.spare_runs():
                 return
             if deadline is not None and now >= deadline:
                 self._kill(running)
+                self.processes.kill_spare()
             self._clock.wait(_SLICE_S)
 
     def _watch(self, worker: _Worker, now: float, *, stopping: bool) -> None:
@@ -258,11 +159,15 @@ class Supervisor:
             if stopping:
                 worker.done = True
             elif now >= worker.start_at and not worker.is_taken_over(now):
-                self._start(worker)
+                worker.process, worker.line = self.processes.start(worker.number)
             return
         status = worker.process.poll()
         line = self._hear(worker, ended=status is not None)
         if status is None:
+            return
+        if line is not None and line.refused is not None:
+            log.warning(SPARE_REFUSED, extra={"worker": worker.number, "reason": line.refused})
+            worker.process = None
             return
         if self.take_overs is not None and status != CLEAN and line is not None and line.process is not None:
             reason = f"worker {worker.number} died: {_status(status)}"
@@ -276,30 +181,18 @@ class Supervisor:
         else:
             self._died(worker, status, now)
 
-    def _start(self, worker: _Worker) -> None:
-        line = worker.line = WorkerLine()
-        command = self._command(line.descriptor)
-        # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
-        # Where the supervisor was started: there the same arguments lead to the application.
-        inherited, settings = [line.descriptor], list(self._settings)
-        if self.front is not None:
-            inherited.append(self.front.descriptor(worker.number))
-            settings += self.front.settings(worker.number)
-        worker.process = subprocess.Popen(command, cwd=from_start(), pass_fds=inherited, process_group=0)
-        line.send_settings(settings)
-        log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
-
     def _hear(self, worker: _Worker, *, ended: bool) -> WorkerLine | None:
         """Reads the messages of a worker, also the last ones of one that has ended; returns its line."""
         line = worker.line
         if line is None:
             return None
-        line.listen()
+        self.processes.listen(line)
         if line.ran:
             worker.failed_early = None
             if self.take_overs is not None:
                 self.take_overs.prepare()
         if ended:
+            worker.has_run = line.ran
             worker.failed_early = None if line.ran else line.error
             worker.last_words = line.last_words
             line.close()
@@ -342,12 +235,14 @@ class Supervisor:
             self.failure = f"none of the {len(self._workers)} workers started: {same}"
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
-        delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)
+        # One that ran is needed at once; one that dies again and again is not started as fast.
+        delay = 0.0 if worker.has_run and restarts == 1 else self._policy.delay_s(restarts)
         worker.start_at = now + delay
         log.warning("worker died, restarting", extra={**fields, "delay_s": delay, "deaths": restarts})
 
     def _end_all(self, reason: str) -> None:
         log.info("stopping workers", extra={"reason": reason})
+        self.processes.end_spare()
         for worker in self._workers:
             if worker.process is not None:
                 worker.process.terminate()
@@ -363,10 +258,3 @@ class Supervisor:
 
 def _status(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else str(status)
-
-
-def worker_command(arguments: Sequence[str]) -> Command:
-    """Returns the command of a worker: this Python, and `streams run` with the same arguments except settings by
-    ``-c``."""
-    own = [sys.executable, "-m", "streams", "run", *without_settings(arguments), "--workers", "1"]
-    return lambda descriptor: [*own, "--supervised-by", str(descriptor)]

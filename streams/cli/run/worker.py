@@ -12,12 +12,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Protocol
 
-from processor_api.errors import StreamsError
+from processor_api.clock import SystemClock
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.user_code.durations import Timeout
 from streams.cli.output.failures import FAILED
 from streams.cli.output.terminal import say_error
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.worker_channel import SupervisorLine
+from streams.log import RepeatedLines
 from streams.user_exits import as_error
 
 log = logging.getLogger("streams.cli")
@@ -25,6 +27,7 @@ log = logging.getLogger("streams.cli")
 _SLICE_S = 0.2
 _MOST_GRACE_S = 5.0
 _START_GRACE_S = 2.0
+_AGAIN_S = 1.0
 
 
 class Application(Protocol):
@@ -111,19 +114,22 @@ def run_until_stopped(
     close_timeout_ms: int,
     running: Callable[[], None] = lambda: None,
     ready: Readiness = lambda _: None,
-    shown: AbstractContextManager[None] | None = None,
+    shown: Callable[[Application], AbstractContextManager[None]] = lambda _: nullcontext(),
+    again: Callable[[], Application] | None = None,
 ) -> None:
     """Starts the application and returns when it is closed, cleanly.
 
     :param running: called when it runs, perhaps more than once.
     :param ready: called again and again with whether it is ready, and with false when it begins to close.
     :param shown: is entered while it runs, and lets other processes see what it does.
+    :param again: makes the application once more, where its start failed because no broker answered; ``None`` fails.
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread is running.
     """
-    if not _started(application, stop, close_timeout_ms):
+    started = _started_with_patience(application, stop, close_timeout_ms, again)
+    if started is None:
         return
-    with shown or nullcontext():
-        _run(application, stop, close_timeout_ms, running, ready)
+    with shown(started):
+        _run(started, stop, close_timeout_ms, running, ready)
 
 
 def _run(
@@ -153,6 +159,27 @@ def _run(
         raise StreamsError(f"the application did not close within {close_timeout_ms} ms and was killed")
     if application.state == "ERROR":
         raise StreamsError("the application ended in state ERROR; its log has the cause")
+
+
+def _started_with_patience(
+    application: Application, stop: StopRequest, close_timeout_ms: int, again: Callable[[], Application] | None
+) -> Application | None:
+    """Starts the application, if need be again and again until a broker answers; returns the one that runs, and
+    ``None`` if it is to stop before."""
+    repeated = RepeatedLines(log, SystemClock())
+    while True:
+        try:
+            return application if _started(application, stop, close_timeout_ms) else None
+        except RetryableError as error:
+            if again is None or not stop.closed.is_set():
+                raise
+            repeated.log(
+                "the application cannot start yet: its start is tried again until it does", error=error.message
+            )
+        if stop.asked.wait(_AGAIN_S):
+            return None
+        stop.closed.clear()
+        application = again()
 
 
 def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
