@@ -9,7 +9,7 @@ comes back without its disk. For each the longest time without output of a parti
 last partition had output again. The session is 10 s.
 
 With ``--workers N`` they are workers of one `streams run --workers N` instead, on one state directory, and one of them
-is killed, several times; its supervisor starts it again.
+is killed, several times; its supervisor starts it again, or puts its spare in its place (``--spare``).
 
 Another runner takes the arguments of `benchmarks/runner.py`, and its settings as `--set.NAME VALUE`.
 """
@@ -116,7 +116,7 @@ class Workers:
 class Supervised:
     """Workers that one `streams run --workers` looks after."""
 
-    def __init__(self, cluster: Cluster, runner: Runner, name: str, directory: Path, count: int) -> None:
+    def __init__(self, cluster: Cluster, runner: Runner, name: str, directory: Path, count: int, spare: bool) -> None:
         settings = {
             "state.dir": str(directory),
             "processing.guarantee": runner.guarantee,
@@ -124,6 +124,7 @@ class Supervised:
             **runner.settings(),
         }
         words = ["--application-id", name, "--bootstrap-servers", cluster.bootstrap, "--workers", str(count)]
+        words += ["--spare"] if spare else []
         for setting, value in settings.items():
             words += ["-c", f"{setting}={value}"]
         environment = {"BENCH_WORKLOAD": "W2", "BENCH_INPUT": f"{name}-in", "BENCH_OUTPUT": f"{name}-out"}
@@ -133,14 +134,19 @@ class Supervised:
         )
 
     def kill_one(self) -> None:
-        """Kills the newest worker that runs by SIGKILL."""
+        """Kills the worker that has used the processor most by SIGKILL: not the spare."""
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        os.kill(int(children[-1]), signal.SIGKILL)
+        os.kill(int(max(children, key=_processor_ticks)), signal.SIGKILL)
 
     def close(self) -> None:
         self._process.terminate()
         self._process.wait()
+
+
+def _processor_ticks(pid: str) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def fill(cluster: Cluster, name: str, keys: int) -> None:
@@ -198,12 +204,15 @@ def run(cluster: Cluster, runner: Runner, keys: int, settle_s: float) -> None:
             workers.close()
 
 
-def run_supervised(cluster: Cluster, runner: Runner, keys: int, settle_s: float, workers: int, rounds: int) -> None:
+def run_supervised(
+    cluster: Cluster, runner: Runner, keys: int, settle_s: float, workers: int, rounds: int, *, spare: bool
+) -> None:
     name = f"takeover-{uuid.uuid4().hex[:8]}"
     fill(cluster, name, keys)
-    print(f"{workers} supervised workers, {runner.protocol} group, {runner.standbys} standby copies", flush=True)
+    more = " and a spare" if spare else ""
+    print(f"{workers} supervised workers{more}, {runner.protocol} group, {runner.standbys} standby copies", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        supervised = Supervised(cluster, runner, name, Path(directory), workers)
+        supervised = Supervised(cluster, runner, name, Path(directory), workers, spare)
         try:
             wait_counted(cluster, name, keys)
             with Line(cluster.bootstrap, f"{name}-in", f"{name}-out", TASKS, keys) as line:
@@ -224,6 +233,7 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=10.0, help="seconds after each step")
     parser.add_argument("--watch", action="store_true", help="workers watch each other over HTTP")
     parser.add_argument("--workers", type=int, default=0, help="workers of one supervisor")
+    parser.add_argument("--spare", action="store_true", help="the supervisor holds a spare process")
     parser.add_argument("--rounds", type=int, default=4, help="how often a supervised worker is killed")
     parser.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND", help="another runner")
     given = parser.parse_args()
@@ -239,7 +249,15 @@ def main() -> None:
                     runner = Runner(name, command, protocol, standbys, given.guarantee, watching)
                     cluster = Cluster(broker.bootstrap)
                     if given.workers:
-                        run_supervised(cluster, runner, given.keys, given.settle, given.workers, given.rounds)
+                        run_supervised(
+                            cluster,
+                            runner,
+                            given.keys,
+                            given.settle,
+                            given.workers,
+                            given.rounds,
+                            spare=given.spare,
+                        )
                     else:
                         run(cluster, runner, given.keys, given.settle)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -10,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from integration_support.counting import Counting
+from integration_support.counting import TASKS, Counting
 from integration_support.topics import Topics
-from integration_support.workers import Workers
+from integration_support.workers import Workers, supervised
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
@@ -54,6 +56,33 @@ def test_an_application_outlives_its_broker(
                 worker.stop()
             if guarantee == "exactly_once_v2":
                 counting.check(reader)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_started_again_during_an_outage_waits_for_the_broker(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """It is no death for its supervisor that no broker answers, however long that takes."""
+    broker = start_broker(SOON_BACK)
+    topics = Topics(broker.bootstrap, unique_name)
+    with closing(Workers(tmp_path, broker.bootstrap, unique_name("app"))) as workers:
+        counting = Counting(topics, workers)
+        supervisor = counting.start("--workers", "2")
+        wait_until("all tasks run", lambda: len({one["task"] for one in supervisor.events("task runs")}) == TASKS)
+        with topics.reader(counting.output) as reader:
+            counting.send()
+            counting.read_round(reader)
+            broker.kill()
+            os.kill(supervised(supervisor)[0], signal.SIGKILL)
+            supervisor.wait_for("the application cannot start yet: that is tried again until it can", OUTAGE_DEADLINE_S)
+            broker.start()
+            counting.send()
+            counting.read_round_or_more(reader, OUTAGE_DEADLINE_S)
+            wait_until("both run", lambda: len(supervisor.events("state", state="RUNNING")) >= 3)
+            supervisor.stop()
+            counting.check(reader)
+    assert [one["status"] for one in supervisor.events("worker died, restarting")] == ["SIGKILL"]
+    assert len(supervised(supervisor)) == 3
 
 
 @pytest.mark.slow

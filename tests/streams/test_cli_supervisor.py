@@ -18,6 +18,7 @@ import pytest
 from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
 from processor_api.clock import SystemClock
+from processor_api.errors import RetryableError, StreamsError
 from streams.cli.run.supervisor import Supervisor
 from streams.cli.run.take_overs import TakeOvers
 from streams.cli.run.worker import StopRequest, run_until_stopped
@@ -87,7 +88,8 @@ logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s%(
 base = sys.argv[4:]
 policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
 command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
-sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2]), spare=sys.argv[3] == "spare").run())
+spare = sys.argv[3] == "spare"
+sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2]), spare=spare).run())
 """
 
 
@@ -542,6 +544,76 @@ def test_a_worker_that_ran_between_two_looks_at_its_state_has_run() -> None:
     with pytest.raises(ValueError, match="bad record"):
         run_until_stopped(Short(), StopRequest(), close_timeout_ms=1000, running=lambda: reported.append(True))
     assert reported == [True]
+
+
+class Starting:
+    """An application whose start fails as often as ``failures`` says, and which ends by itself."""
+
+    failure, has_run = None, False
+
+    def __init__(self, failures: list[Exception]) -> None:
+        self._failures = failures
+        self.state = "CREATED"
+
+    def start(self) -> None:
+        if self._failures:
+            self.state = "ERROR"
+            raise self._failures.pop()
+        self.state = "NOT_RUNNING"
+
+    def wait(self, timeout: Any = None, /) -> bool:
+        return True
+
+    def is_ready(self) -> bool:
+        return False
+
+    def close(self, timeout: Any = None, /) -> bool:
+        return True
+
+
+def test_a_start_without_an_answer_is_tried_again_if_it_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """As long as brokers are away, a worker that was started again waits for them, as others that run."""
+    failures: list[Exception] = [RetryableError("no broker answers")]
+    made: list[Starting] = []
+
+    def again() -> Starting:
+        made.append(Starting(failures))
+        return made[-1]
+
+    run_until_stopped(Starting(failures), StopRequest(), close_timeout_ms=1000, again=again)
+    assert [one.state for one in made] == ["NOT_RUNNING"]
+    lines = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert [one.message for one in lines] == ["the application cannot start yet: that is tried again until it can"]
+    assert lines[0].error == "no broker answers"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_start_that_fails_otherwise_or_shall_not_wait_fails(waits: bool) -> None:
+    failures: list[Exception] = [StreamsError("no such topic") if waits else RetryableError("no broker answers")]
+    again = (lambda: Starting([])) if waits else None
+    with pytest.raises(StreamsError, match="no such topic" if waits else "no broker answers"):
+        run_until_stopped(Starting(failures), StopRequest(), close_timeout_ms=1000, again=again)
+
+
+def test_only_workers_that_are_started_after_one_has_run_wait_for_brokers(tmp_path: Path) -> None:
+    """Before, the address of the brokers may be wrong: then the start is to fail."""
+    seen = tmp_path / "seen"
+    code = (
+        "import os, sys\n"
+        "fd, line = int(sys.argv[1]), b''\n"
+        "while not line.endswith(b'\\n'): line += os.read(fd, 1)\n"
+        f"open({str(seen)!r}, 'ab').write(line)\n"
+        f"number = open({str(seen)!r}).read().count('\\n')\n"
+        'if number == 2: os.write(fd, b\'{"state": "RUNNING"}\\n\')\n'
+        "sys.exit(0 if number == 3 else 1)\n"
+    )
+    command = [sys.executable, "-c", code]
+    assert Supervisor(lambda descriptor: [*command, str(descriptor)], 1, policy=SOON).run() == 0
+    assert [json.loads(line) for line in seen.read_text().splitlines()] == [
+        {"settings": []},
+        {"settings": []},
+        {"settings": [], "waits": True},
+    ]
 
 
 @linux

@@ -173,9 +173,8 @@ def _started_with_patience(
         except RetryableError as error:
             if again is None or not stop.closed.is_set():
                 raise
-            repeated.log(
-                "the application cannot start yet: its start is tried again until it does", error=error.message
-            )
+            text = "the application cannot start yet: that is tried again until it can"
+            repeated.log(text, level=logging.WARNING, error=error.message)
         if stop.asked.wait(_AGAIN_S):
             return None
         stop.closed.clear()
