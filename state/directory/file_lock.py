@@ -109,6 +109,16 @@ def _noted(path: Path) -> str | None:
     return f"process {shown(pid)}{where}, or a process that was forked from it"
 
 
+def taken_by(path: Path) -> int | None:
+    """Returns the process that has taken the lock of a file last, if it was one of this host."""
+    try:
+        with open(path, "rb") as file:
+            pid, host = file.read(_MOST_NOTE).decode(errors="replace").split()
+        return int(pid) if host == socket.gethostname() else None
+    except (OSError, ValueError):
+        return None
+
+
 def _module_of_flock() -> ModuleType | None:
     try:
         return import_module("fcntl")

@@ -4,6 +4,7 @@
 
 * ``streams-metadata.json``: format, application and the id that names its clients across restarts;
 * ``slots/<n>.lock``: held by the n-th process that runs, as long as it lives;
+* ``locks/supervisor.lock``: held by the supervisor of ``--workers``, once one of its workers has run;
 * ``locks/<task>.lock``: held by the process that has the task open;
 * ``locks/<task>.wanted``: touched by who waits for that lock to run the task; who only keeps a copy releases it then;
 * ``<subtopology>_<partition>/``: the state of a task;
@@ -30,7 +31,7 @@ from typing import Self
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory.errors import explained
-from state.directory.file_lock import FileLock, FileLocks, HeldLock
+from state.directory.file_lock import FileLock, FileLocks, HeldLock, taken_by
 from state.directory.metadata import (
     DATABASE,
     FORMAT_VERSION,
@@ -212,7 +213,7 @@ class StateDirectory:
         cls, root: Path, application_id: str, number: int, *, group_write: bool = False, locks: FileLocks = FileLock
     ) -> tuple[ProcessIdentity, Slot] | None:
         """Returns a slot that a process had before, with the identity of that; ``None`` while a living process holds
-        it, and where none had it. Makes nothing.
+        it (:meth:`slot_taken_by`), and where none had it. Makes nothing.
 
         :raises StateDirectoryError: as for :meth:`open`.
         """
@@ -226,6 +227,25 @@ class StateDirectory:
             found = cls(path, process_uuid, 0o770 if group_write else 0o750, locks)
         slot = found.try_slot(number)
         return None if slot is None else (found.identity(slot), slot)
+
+    @staticmethod
+    def slot_taken_by(root: Path, application_id: str, number: int) -> int | None:
+        """Returns the process of this host that has taken a slot last, whether it lives or not."""
+        return taken_by(root / application_id / "slots" / f"{number}.lock")
+
+    @staticmethod
+    def try_supervise(root: Path, application_id: str, *, group_write: bool = False) -> HeldLock | str | None:
+        """Returns the lock of the one who starts the workers of a directory, or in words who has it; ``None`` where
+        there is no directory.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        folder = root / application_id / "locks"
+        if not folder.is_dir():
+            return None
+        path = folder / "supervisor.lock"
+        with explained(folder):
+            return FileLock.try_acquire(path, 0o660 if group_write else 0o640) or FileLock.holder(path)
 
     def identity(self, slot: Slot) -> ProcessIdentity:
         return ProcessIdentity(self.process_uuid, slot.number)

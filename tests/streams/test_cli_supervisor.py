@@ -19,6 +19,7 @@ from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
+from state.directory.state_directory import StateDirectory
 from streams.cli.run.supervisor import Supervisor
 from streams.cli.run.take_overs import TakeOvers
 from streams.cli.run.worker import StopRequest, run_until_stopped
@@ -663,9 +664,8 @@ def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path,
 
 PROCESS = "00000000-0000-4000-8000-000000000001-0"
 MADE = {"process": PROCESS, "thread": 1}
-CONFIG = StreamsConfig.of(
-    {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": "exactly_once_v2"}
-)
+OF_APP = {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": "exactly_once_v2"}
+CONFIG = StreamsConfig.of(OF_APP)
 OWN_ID = f"app-{PROCESS}-1"
 
 
@@ -695,6 +695,83 @@ def test_a_worker_that_died_is_taken_over(tmp_path: Path, status: str, left: lis
     supervisor.take_overs = TakeOvers(CONFIG, lambda: opened.clients.admin({}))
     supervisor.run()
     assert opened.open_ids == left
+
+
+def held_slot(state_dir: Path) -> subprocess.Popen[bytes]:
+    """A process that has the slot of the dead worker in the state directory."""
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from state.directory.state_directory import StateDirectory\n"
+        f"slot = StateDirectory.open(Path({str(state_dir)!r}), 'app').claim_slot()\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+@linux
+@pytest.mark.parametrize("former", [False, True])
+def test_a_worker_whose_place_another_supervisors_worker_has_is_not_taken_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, former: bool
+) -> None:
+    """It would be fenced, though it has ended what the dead one left. What holds the lock may also be a process that
+    the dead one had forked, which has nothing at the brokers."""
+    caplog.set_level("INFO")
+    opened = WithTransaction()
+    config = StreamsConfig.of({**OF_APP, "state.dir": str(tmp_path / "state")})
+    holder = held_slot(tmp_path / "state")
+    try:
+        take_overs = TakeOvers(config, lambda: opened.clients.admin({}))
+        take_overs.begin(PROCESS, 1, "it died", holder.pid if former else holder.pid + 1).join()
+        assert opened.open_ids == ([] if former else [OWN_ID])
+    finally:
+        holder.communicate()
+    said = [one for one in caplog.records if one.message.startswith("a dead worker is not taken over: another process")]
+    assert [one.__dict__["pid"] for one in said] == ([] if former else [holder.pid])
+
+
+@linux
+def test_the_place_of_a_dead_worker_is_held_while_it_is_taken_over(tmp_path: Path) -> None:
+    """A worker of another supervisor that starts meanwhile gets other names."""
+    opened = WithTransaction()
+    config = StreamsConfig.of({**OF_APP, "state.dir": str(tmp_path / "state")})
+    directory = StateDirectory.open(tmp_path / "state", "app")
+    directory.claim_slot().release()
+    claimed: list[int] = []
+
+    def admin() -> Any:
+        with directory.claim_slot() as other:
+            claimed.append(other.number)
+        return opened.clients.admin({})
+
+    TakeOvers(config, admin).begin(PROCESS, 1, "it died", 1).join()
+    assert claimed == [1]
+    assert opened.open_ids == []
+    assert directory.claim_slot().number == 0
+
+
+@linux
+def test_a_second_supervisor_in_one_state_directory_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = StreamsConfig.of({**OF_APP, "state.dir": str(tmp_path / "state")})
+    StateDirectory.open(tmp_path / "state", "app")
+    first, second, third = (TakeOvers(config, lambda: WithTransaction().clients.admin({})) for _ in range(3))
+    for one in (first, first, second, second):
+        one.prepare()
+    lines = [one for one in caplog.records if one.message.startswith("another supervisor has workers")]
+    assert len(lines) == 1
+    assert str(os.getpid()) in lines[0].__dict__["supervisor"]
+    first.wait()
+    third.prepare()
+    assert len([one for one in caplog.records if one.message.startswith("another supervisor has workers")]) == 1
 
 
 def test_a_worker_that_died_before_it_had_clients_has_left_nothing(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ class Supervisor:
             return
         if self.take_overs is not None and status != CLEAN and line is not None and line.process is not None:
             reason = f"worker {worker.number} died: {_status(status)}"
-            worker.taken_over = self.take_overs.begin(line.process, line.threads, reason)
+            worker.taken_over = self.take_overs.begin(line.process, line.threads, reason, worker.process.pid)
         worker.process = None
         if stopping or status == CLEAN:
             worker.done = True
