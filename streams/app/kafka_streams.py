@@ -596,6 +596,10 @@ class KafkaStreams:
                 "stream threads that have failed since the start",
                 lambda: 0 if threads is None else threads.failed,
             ),
+            "output-topics-deleted-total": (
+                "times that an output topic was deleted while the application ran",
+                lambda: 0 if resources is None else resources.process.outputs.deleted,
+            ),
         }
         tags = {"client-id": self.config.client_id, "application-id": self.config.application_id}
         if resources is not None:

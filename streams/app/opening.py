@@ -35,6 +35,7 @@ from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
+from streams.runtime.tasks.output_topics import OutputTopics
 from streams.runtime.tasks.turn_timer import TurnTimer
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources, StateListeners
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
@@ -310,6 +311,7 @@ def _process(
         platform=platform,
         metrics=parts.metrics,
         deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
+        outputs=OutputTopics(config, platform.clock, threads),
         turns=TurnTimer(threads, platform.clock),
         listeners=listeners,
         watch=spans_by(config),

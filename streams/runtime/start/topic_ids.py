@@ -18,6 +18,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import Admin, CommitAgain, OffsetAndMetadata, TopicState, TransactionAborted
 from streams.runtime.start import refusals
+from streams.runtime.tasks.output_topics import OutputTopics
 from streams.runtime.tasks.task import Task
 
 log = logging.getLogger("streams.restore")
@@ -82,8 +83,9 @@ class TopicIdentity:
     changelogs, so a changelog that ends before the last record of a commit has lost records.
     """
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Admin, outputs: OutputTopics) -> None:
         self._admin = admin
+        self._outputs = outputs
 
     def check(self, tasks: Collection[Task]) -> None:
         """Checks the topics of tasks that are to be committed, with one request.
@@ -95,9 +97,11 @@ class TopicIdentity:
         known = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
         if not known:
             return
+        outputs = self._outputs.due(tasks)
         try:
-            states = self._admin.topic_states(known)
-            now = {topic: state.id for topic, state in states.items()}
+            states = self._admin.topic_states(known.keys() | outputs)
+            self._outputs.seen(outputs, states)
+            now = {topic: states[topic].id for topic in known if topic in states}
             leaders = {task: _leaders(task, states) for task in tasks}
             ends = self._ends_of_moved(leaders) if now == known else {}
         except RetryableError as error:

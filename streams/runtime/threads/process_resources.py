@@ -21,6 +21,7 @@ from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.processing.probe import RecordWatch
+from streams.runtime.tasks.output_topics import OutputTopics
 from streams.runtime.tasks.turn_timer import TurnTimer
 
 
@@ -78,6 +79,7 @@ class ProcessResources:
     platform: Platform
     metrics: Metrics
     deploy_check: DeployCheck
+    outputs: OutputTopics
     turns: TurnTimer
     """Looks at the stream threads from a thread of its own."""
     watch: RecordWatch | None = None

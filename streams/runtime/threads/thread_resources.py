@@ -381,7 +381,7 @@ def make_resources(
     budget = process.state.memory.budget(identity.thread)
     transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
     pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
-    topics = TopicIdentity(admin)
+    topics = TopicIdentity(admin, process.outputs)
     committer = Committer(
         collector,
         membership,
