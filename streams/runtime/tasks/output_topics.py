@@ -2,7 +2,8 @@
 
 Nothing fails by that at once. Where the brokers make missing topics, the next record makes an empty one, and what
 readers had not read is gone. Where they do not, records wait for the topic, and a transaction for them until it is
-aborted. So each commit, at most once a second, asks for the ids of output topics besides those of inputs.
+aborted. So a commit, once a second, asks for the ids of output topics besides those of inputs; each does while one is
+absent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class OutputTopics:
         """Returns the output topics of tasks, if it is time to look for them."""
         with self._lock:
             now = self._clock.monotonic()
-            if self._writes_nothing or now < self._next_look:
+            if self._writes_nothing or (now < self._next_look and not self._absent):
                 return frozenset()
             self._next_look = now + _LOOK_S
         plans = {id(task.plan): task.plan for task in tasks}.values()
