@@ -285,3 +285,36 @@ def test_a_global_topic_made_again_and_longer_ends_a_running_application(kit: Cl
     app.close(60)
     kit.start(topology)
     assert answer(kit, "x") == "new1 new2 new3"
+
+
+# ------------------------------------------------------------------ outputs
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_an_output_that_was_made_again_is_said_and_counted(
+    kit: Cluster, caplog: pytest.LogCaptureFixture, guarantee: str
+) -> None:
+    """Each time, and nothing ends: what readers had not read of the former topic was gone without a word."""
+    app = kit.start(copying(), processing_guarantee=guarantee)
+
+    def deleted() -> float:
+        return next(
+            float(metric.metric_value())
+            for name, metric in app.metrics().items()
+            if name.name == "output-topics-deleted-total"
+        )
+
+    assert answer(kit, "first") == "v"
+    kit.until(lambda: kit.committed() == 1)  # with the first commit, the topic is known
+    assert deleted() == 0
+    for times in (1, 2):
+        remake(kit, "out", [])
+
+        def said(times: int = times) -> bool:
+            kit.send_pairs("in", [("more", "v")])
+            return deleted() == times
+
+        kit.until(said)
+    lines = [one for one in caplog.records if one.message.startswith("an output topic was deleted and made again")]
+    assert [(one.levelname, one.__dict__["topic"]) for one in lines] == [("ERROR", "out")] * 2
+    assert app.state is ClientState.RUNNING

@@ -392,6 +392,19 @@ def test_restarts_wait_longer_each_time_up_to_a_limit(tmp_path: Path, caplog: py
     assert caplog.records[-1].__dict__["reason"] == "it died 4 times"
 
 
+@pytest.mark.parametrize(("protocol", "delays"), [("classic", [0.0, 0.02]), ("streams", [0.01, 0.02])])
+def test_a_worker_that_ran_is_restarted_at_once_where_it_joins_in_the_same_rebalance(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, protocol: str, delays: list[float]
+) -> None:
+    """But not one that dies again."""
+    supervisor = Supervisor(dying(tmp_path, [RUNS]), 1, policy=SOON)
+    config = StreamsConfig.of({**OF_APP, "group.protocol": protocol})
+    supervisor.take_overs = TakeOvers(config, lambda: WithTransaction().clients.admin({}))
+    assert supervisor.run() == 1
+    deaths = [one for one in caplog.records if one.message == "worker died, restarting"]
+    assert [one.__dict__["delay_s"] for one in deaths] == delays
+
+
 def test_only_deaths_within_the_window_count(tmp_path: Path) -> None:
     log, command = log_of_starts(tmp_path)
     dies_three_times = f"0 if len(open({str(log)!r}).read()) > 3 else 1"

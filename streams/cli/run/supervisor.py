@@ -235,8 +235,8 @@ class Supervisor:
             self.failure = f"none of the {len(self._workers)} workers started: {same}"
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
-        # One that ran is needed at once; one that dies again and again is not started as fast.
-        delay = 0.0 if worker.has_run and restarts == 1 else self._policy.delay_s(restarts)
+        at_once = worker.has_run and restarts == 1 and self.take_overs is not None and self.take_overs.one_rebalance
+        delay = 0.0 if at_once else self._policy.delay_s(restarts)
         worker.start_at = now + delay
         log.warning("worker died, restarting", extra={**fields, "delay_s": delay, "deaths": restarts})
 

@@ -39,6 +39,12 @@ class TakeOvers:
         self._prepared = False
         self._supervises: HeldLock | None = None
 
+    @property
+    def one_rebalance(self) -> bool:
+        """Whether a worker that is restarted at once joins in the rebalance by which others get its tasks. In the
+        classic protocol, it does; in the others, its tasks would move a second time while they move."""
+        return self._config.group_protocol == "classic"
+
     def _librdkafka(self) -> Admin:
         from streams.config import clients as client_configs
         from streams.kafka.confluent.clients import ConfluentClients
