@@ -36,6 +36,7 @@ APART = {
     "streams/cli/demo/crash.py": "a stop of the tour of its own",
     "streams/cli/demo/shop.py": "a topology that the tour shows as a file",
     "streams/app/global_stores.py": "the life of the global thread, beside the opening of all others",
+    "streams/cli/run/spare.py": "what a spare has loaded and compares, beside the command",
     "streams/http/options.py": "what the port is opened with, beside the server",
     "streams/http/worker.py": "the pages about the worker, beside the server",
     "streams/kafka/confluent/consumer.py": "one client a file, and who makes them",

@@ -20,8 +20,7 @@ from integration_support.workers import alive
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from state.directory.state_directory import StateDirectory
-from streams.cli.run.supervisor import Supervisor
-from streams.cli.run.take_overs import TakeOvers
+from streams.cli.run.supervisor import Supervisor, TakeOvers
 from streams.cli.run.worker import StopRequest, run_until_stopped
 from streams.cli.run.worker_processes import RestartPolicy, worker_command
 from streams.config import StreamsConfig
@@ -87,10 +86,9 @@ logging.basicConfig(level="INFO")
 shown = {"error": "", "reason": "", "pid": ""}
 logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s%(reason)s%(pid)s", defaults=shown))
 base = sys.argv[4:]
-policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
+policy = RestartPolicy(2, first_delay_s=0.01, longest_delay_s=0.02, spare=sys.argv[3] == "spare")
 command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
-spare = sys.argv[3] == "spare"
-sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2]), spare=spare).run())
+sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2])).run())
 """
 
 

@@ -249,9 +249,8 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
 
 
 def _supervise(arguments: argparse.Namespace) -> int:
-    from streams.cli.run.supervisor import Supervisor
-    from streams.cli.run.take_overs import TakeOvers
-    from streams.cli.run.worker_processes import worker_command
+    from streams.cli.run.supervisor import Supervisor, TakeOvers
+    from streams.cli.run.worker_processes import RestartPolicy, worker_command
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
     command, settings = worker_command(arguments.words), arguments.set
@@ -262,7 +261,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
             stop_timeout_s=stop_timeout_s,
             settings=settings,
             ready=ready,
-            spare=arguments.spare,
+            policy=RestartPolicy(spare=arguments.spare),
         )
         with on_stop_signals(supervisor.on_signal):
             config = _config(arguments)  # errors are printed once, not by each worker

@@ -25,7 +25,7 @@ _USED_LATER = (
     "streams.kafka.wire.streams_groups.requests",
     "streams.observing.local_socket",
 )
-"""What a worker imports when it starts, besides its application. The port needs packages that may be missing."""
+"""The modules that a worker imports when it starts, besides its application. Some need packages that may be missing."""
 
 FileMark = tuple[int, int, int]
 

@@ -51,6 +51,8 @@ class RestartPolicy:
     first_delay_s: float = 1.0
     """Doubles with each restart in the window."""
     longest_delay_s: float = 30.0
+    spare: bool = False
+    """Whether a spare process is kept for them."""
 
     def delay_s(self, deaths: int) -> float:
         """Returns how long to wait before the start after so many deaths in the window."""
@@ -82,19 +84,16 @@ class WorkerProcesses:
     :param command: of a process.
     :param workers: how many there are.
     :param settings: pairs ``key=value`` that each process gets, but not among its arguments.
-    :param with_spare: whether a spare is kept.
-    :param policy: how soon a spare that died is started again.
+    :param policy: whether a spare is kept, and how soon one that died is started again.
     """
 
-    def __init__(
-        self, command: Command, workers: int, settings: Sequence[str], *, with_spare: bool, policy: RestartPolicy
-    ) -> None:
+    def __init__(self, command: Command, workers: int, settings: Sequence[str], policy: RestartPolicy) -> None:
         self.front: WorkersFront | None = None
         """The HTTP port of the workers, if there is one; to be set before the first is started."""
         self._command = command
         self._workers = workers
         self._settings = settings
-        self._with_spare = with_spare
+        self._with_spare = policy.spare
         self._policy = policy
         self._spare: WorkerProcess | None = None
         self._spare_at = 0.0
