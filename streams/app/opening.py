@@ -24,7 +24,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.own_names import thread_id
-from streams.kafka.ports import KafkaClients
+from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.suspects import ProcessMembers, end_transactions
 from streams.kafka.topics.left_behind import DeployCheck

@@ -73,8 +73,8 @@ class FormerProcess:
     """Ends the transactions of the process that had the next free slot of the state directory, on a thread of its own;
     a context manager, at whose end they are ended or left to the start.
 
-    Nobody lives whose transactions these are: the lock of the slot is held meanwhile. What fails is left to the start,
-    which does the same once more, and says what is wrong.
+    That process is dead: the lock of its slot is held meanwhile. What fails is left to the start, which does the same
+    once more, and says what is wrong.
 
     :param settings: ``None`` ends nothing.
     """

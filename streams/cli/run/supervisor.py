@@ -171,9 +171,9 @@ class TakeOvers:
 
     def _successor(self, process: str, pid: int, held: ExitStack) -> int | None:
         """Returns the process that has the place of a dead one in the state directory already, as a worker of another
-        supervisor may; else the place is held meanwhile, so that nobody has the same names at the brokers.
+        supervisor may. Otherwise the place is held meanwhile, so that no process gets the same names at the brokers.
 
-        A process that the dead one has forked may hold its lock: that is no successor.
+        A process that the dead one has forked may hold its lock: that one is not meant.
         """
         from state.directory.state_directory import StateDirectory
 
