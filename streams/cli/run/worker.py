@@ -125,10 +125,11 @@ def run_until_stopped(
     :param again: makes the application once more, where its start failed because no broker answered; ``None`` fails.
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread is running.
     """
+    display = shown(application)  # before the start: it has to import
     started = _started_with_patience(application, stop, close_timeout_ms, again)
     if started is None:
         return
-    with shown(started):
+    with display if started is application else shown(started):
         _run(started, stop, close_timeout_ms, running, ready)
 
 
