@@ -143,6 +143,11 @@ class KnownTopics:
                 f"topic {topic!r} may be chosen by functions of the sinks {names}, which have different serdes: give"
                 f" {part}= to {call}"
             )
+        if topic in self._changelogs():
+            return (
+                f"topic {topic!r} is a changelog, whose values have the format of its store: give {part}= to {call},"
+                ' such as "bytes"'
+            )
         return f"the topology does not have topic {topic!r}: give {part}= to {call}"
 
     def _reader(self, topic: str) -> SourceNode | None:

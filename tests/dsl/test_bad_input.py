@@ -185,7 +185,7 @@ def test_an_option_of_another_kind_is_refused(make: Callable[[], object], says: 
     [lambda: Materialized(cache=True), lambda: stream().map_values(len, names="x"), lambda: Consumed(reset="latest")],  # type: ignore[call-arg]
 )
 def test_an_unknown_option_is_refused(make: Callable[[], object]) -> None:
-    refused(make, "got an unexpected keyword argument", TypeError)
+    refused(make, "has no argument", TypeError)
 
 
 LEGAL = "contains a character other than ASCII letters, digits, '.', '_' and '-'"

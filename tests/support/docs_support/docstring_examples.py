@@ -272,5 +272,5 @@ def application_parts(opened: contextlib.ExitStack, example: str) -> dict[str, A
         opened.callback(app.close)
     else:
         app = kafka.start(counting(), settings)
-        kafka.read_records("shout-counts-changelog", 1)
+        kafka.read_records("shout-counts-changelog", 1, key_serde="bytes", value_serde="bytes")
     return {"app": app, "kafka": kafka}
