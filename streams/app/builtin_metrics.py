@@ -36,7 +36,6 @@ from streams.runtime.processing.environment import SnapshotCounters, TaskMetrics
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_samples import Latencies, NodeEstimate
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.thread_metrics import GroupCounters
 from streams.runtime.threads.thread_state import ThreadState
@@ -243,8 +242,8 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
     yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
     for queue in task.inputs.all():
         place = {**tags, "topic": queue.partition.topic, "partition": str(queue.partition.partition)}
-        what = "offsets between the last commit and the end of the partition"
-        yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
+        what = "offsets between the next record to process and the end of the partition"
+        yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, queue))
     waiting = (
         ("active-buffer-count", "buffered input records", lambda: sum(map(len, task.inputs.all()))),
         (
@@ -348,8 +347,8 @@ def _ages(latencies: Latencies, tags: Tags) -> Iterator[Metric]:
         yield Gauge(name, partial(latencies.measure, stat))
 
 
-def _lag(inputs: TaskInputs, queue: InputQueue) -> float:
-    lag = inputs.lag(queue)
+def _lag(queue: InputQueue) -> float:
+    lag = queue.lag
     return math.nan if lag is None else lag
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError
+from processor_api.errors import AuthorizationError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer
 
@@ -16,10 +16,16 @@ SILENT_S = 60.0
 
 
 def read_ranges(
-    reader: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], clock: Clock | None = None
+    reader: Consumer,
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    clock: Clock | None = None,
+    *,
+    firsts: bool = False,
 ) -> Iterator[Any]:
     """Yields the committed records in ranges of offsets; the order holds within a partition.
 
+    :param firsts: yields the first record of each range only.
+    :raises AuthorizationError: if a topic may not be read.
     :raises RetryableError: if the broker sends nothing for a minute.
     """
     clock = clock or SystemClock()
@@ -43,9 +49,27 @@ def read_ranges(
                     partition=place.partition,
                 )
             for message in messages:
-                yield from _one(reader, message, ends)
+                for record in _one(reader, message, ends):
+                    yield record
+                    if firsts:
+                        place = TopicPartition(record.topic(), record.partition())
+                        ends.pop(place, None)
+                        reader.unassign([place])
     finally:
-        reader.unassign(starts)
+        reader.unassign(reader.assignment() & starts.keys())
+
+
+def next_records(reader: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
+    """Returns the offset of the first committed record in each range of offsets; the end of those that have none: only
+    markers of transactions and aborted records are in them.
+
+    :raises AuthorizationError: if a topic may not be read.
+    :raises RetryableError: if the broker sends nothing for a minute.
+    """
+    found = {place: end for place, (_, end) in ranges.items()}
+    for record in read_ranges(reader, ranges, firsts=True):
+        found[TopicPartition(record.topic(), record.partition())] = record.offset()
+    return found
 
 
 def _first(reader: Consumer) -> list[Any]:
@@ -56,6 +80,10 @@ def _first(reader: Consumer) -> list[Any]:
 def _one(reader: Consumer, message: Any, ends: dict[TopicPartition, int]) -> Iterator[Any]:
     """Yields a message that is a record of a range, and ends ranges whose end was reached."""
     error = message.error()
+    if error is not None and error.name() == "TOPIC_AUTHORIZATION_FAILED":
+        raise AuthorizationError(
+            f"topic {message.topic()!r} cannot be read: {error.str()}; allow READ on it", topic=message.topic()
+        )
     if error is not None and error.code() != reader.partition_eof:
         return  # the client tries again itself; if it cannot, no more records arrive
     place = TopicPartition(message.topic(), message.partition())

@@ -229,15 +229,14 @@ def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:
 
 
 def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
-    known, position = task.inputs.known_offsets.get(queue.partition), queue.next_offset
-    end = queue.ends.reached if queue.caught_up and not queue else None  # what is behind it is only markers
+    known = task.inputs.known_offsets.get(queue.partition)
     return PartitionStatus(
         topic=queue.partition.topic,
         partition=queue.partition.partition,
-        position=position if end is None or position is None else max(position, end),
+        position=queue.next_offset,
         committed=None if known is None else known.offset,
         end=queue.end,
-        lag=task.inputs.lag(queue),
+        lag=queue.lag,
         buffered=len(queue),
         caught_up=queue.caught_up,
         stalled=queue.ends.stalled,

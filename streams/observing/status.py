@@ -22,8 +22,8 @@ class PartitionStatus:
     end: int | None
     """Where the partition ended when that was last known."""
     lag: int | None
-    """Offsets from the last commit to the end: what is processed and not committed counts (markers of transactions
-    count, as in each lag of Kafka)."""
+    """Offsets from the position to the end: what is left to process. 0 at the end, where only markers of transactions
+    are left."""
     buffered: int
     """Records that were read and wait for their turn."""
     caught_up: bool

@@ -17,6 +17,7 @@ from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
+from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES, ROCKSDB_STATISTICS
@@ -350,7 +351,7 @@ def lags(app: KafkaStreams) -> dict[str, float]:
 
 
 def test_each_input_partition_has_its_lag(cluster: Cluster) -> None:
-    """What waits counts until it is committed."""
+    """What waits counts until it is processed."""
     app = cluster.app(counting(), APP)
     cluster.send("a", "b")
     wait_until("nothing is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 0})
@@ -364,7 +365,9 @@ def test_each_input_partition_has_its_lag(cluster: Cluster) -> None:
 
 
 def test_records_of_an_open_transaction_are_lag(cluster: Cluster) -> None:
-    """The consumer cannot read them yet, which is no reason to say that there is nothing to do."""
+    """The consumer cannot read them yet, which is no reason to say that there is nothing to do. The marker at the end
+    of the transaction is no lag, and is committed: it stayed at 1 until the next record, and paged the owner of an idle
+    application."""
     app = cluster.app(counting(), APP)
     producer = EmbeddedClients(cluster.broker).producer({"transactional.id": "other"})
     producer.init_transactions()
@@ -374,7 +377,40 @@ def test_records_of_an_open_transaction_are_lag(cluster: Cluster) -> None:
     producer.flush()
     wait_until("both wait", lambda: lags(app) == {"in-0": 2})
     producer.commit_transaction()
-    wait_until("the marker is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 1})
+    wait_until("nothing is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 0})
+    admin, place = EmbeddedClients(cluster.broker).admin({}), TopicPartition("in", 0)
+    wait_until("the marker is committed", lambda: admin.group_offsets("app", [place])[place].offset == 3)
+    app.close()
+    producer.begin_transaction()
+    producer.produce("in", b"c", b"k", 0, None, None, 1)
+    producer.flush()
+    producer.abort_transaction()
+    app = cluster.app(counting(), APP)
+    wait_until("an aborted record is no lag after a restart", lambda: lags(app) == {"in-0": 0})
+    wait_until("it is committed", lambda: admin.group_offsets("app", [place])[place].offset == 5)
+
+
+def test_an_idle_application_that_writes_transactions_has_no_lag(cluster: Cluster) -> None:
+    """Each transaction leaves a marker in the repartition topic."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    words = builder.stream("in").group_by(lambda key, value: value, "by-word")
+    words.count(materialized="counts").to_stream().to("out", value_serde="long")
+    app = cluster.app(builder.build(), {**APP, "processing.guarantee": "exactly_once_v2"})
+    places = [TopicPartition("in", 0), TopicPartition("app-by-word-repartition", 0)]
+    admin = EmbeddedClients(cluster.broker).admin({})
+    for number in (1, 2, 3):
+        cluster.send("a")
+        wait_until(
+            "nothing is left",
+            lambda number=number: len(cluster.values()) == number and set(lags(app).values()) == {0},
+        )
+        wait_until(
+            "the group is at the ends",
+            lambda: (
+                {place: one.offset for place, one in admin.group_offsets("app", places).items()}
+                == admin.log_ends(places)
+            ),
+        )
 
 
 def test_topics_have_what_was_read_and_written(cluster: Cluster) -> None:

@@ -61,6 +61,30 @@ def test_records_of_an_open_transaction_are_lag(cli: ClusterCommands) -> None:
     assert "open transaction" not in cli.run("groups", app).out
 
 
+def test_markers_behind_the_last_commit_are_no_lag(cli: ClusterCommands) -> None:
+    """A stopped application with nothing left to do had a lag of one for each transaction."""
+    app = cli.app(APP.format(options=""))
+    cli.kafka.create_topics("in", "out")
+    running = cli.start(app)
+    clients = EmbeddedClients(cli.kafka.broker)
+    send(clients.producer({}), b"1")
+    wait_until("it has committed", lambda: "total lag: 0" in cli.run("groups", app).out)
+    running.close()
+    producer = clients.producer({"transactional.id": "other"})
+    producer.init_transactions()
+    for ending in (producer.abort_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        send(producer, b"2")
+        ending()
+    assert "total lag: 0" in cli.run("groups", app).lines
+    (partition,) = json.loads(cli.run("groups", app, "--json").out)["partitions"]
+    assert (partition["committed"], partition["end"], partition["lag"]) == (1, 5, 0)
+    producer.begin_transaction()
+    send(producer, b"3")
+    producer.commit_transaction()
+    assert "total lag: 2" in cli.run("groups", app).lines, "from the record on, with its marker"
+
+
 def test_a_lag_that_is_not_known_makes_the_total_a_lower_bound(cli: ClusterCommands) -> None:
     app = cli.app(APP.format(options=", Consumed(offset_reset=AutoOffsetReset.latest())"))
     cli.kafka.create_topics("in", "out")

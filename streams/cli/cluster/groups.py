@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from processor_api.errors import StreamsError
+from processor_api.errors import AuthorizationError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
@@ -22,6 +22,7 @@ from streams.cli.output.terminal import counted, json_text, say, say_error, tabl
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.own_names import control_topic
+from streams.kafka.record_ranges import next_records
 from streams.kafka.topics.application import Use, application_topics
 from streams.kafka.topics.internal import full_name, topic_prefix
 from streams.kafka.topics.readers import matching_topics
@@ -38,6 +39,8 @@ examples:
   streams groups upgrade-topology app.py --dry-run
 """
 _CLIENT = re.compile(r"(?P<process>.*?)(?:-StreamThread-(?P<thread>\d+))?(?:-consumer)?(?:-topology-[0-9a-f]{8})?")
+MOST_MARKERS = 100
+"""How many offsets may be left in a partition for its next record to be looked up."""
 MOST_PARTITIONS = 10_000
 """Partitions of which the offsets of a group without a topology are asked for at most."""
 
@@ -49,8 +52,9 @@ def add_parser(commands: Any, help_text: str) -> None:
         help_text,
         _EXAMPLES,
         "Shows the group of APP, or of --application-id: its state, its members with their tasks, and the committed"
-        " offset and the lag of each partition that it reads. The lag counts the offsets after the committed one, or"
-        " after the first record if nothing is committed. It includes records of open transactions, which are listed."
+        " offset and the lag of each partition that it reads. The lag counts the offsets from the next record behind"
+        " the committed offset on, or from the first record if nothing is committed; it is 0 if only markers of"
+        " transactions are left. It includes records of open transactions, which are listed."
         " Without APP and --application-id it lists the groups of the cluster. Exit status: 1 if the group does not"
         f" exist, otherwise 0. With {UPGRADE!r} before APP it replaces a group of the streams protocol by one without"
         " a topology, and keeps the offsets. Stop its workers first. The next worker that joins sets the topology of"
@@ -108,12 +112,19 @@ class GroupLag:
     """The end of what can be read: the rest waits for the end of a transaction of a producer."""
     start: int | None = None
     """Where it begins to read, if nothing is committed and that is known."""
+    next_record: int | None = None
+    """The first record that it has still to read, or the end of what can be read; ``None`` if it was not looked up."""
+
+    @property
+    def first(self) -> int | None:
+        """Where it begins to read, if that is known."""
+        return self.start if self.committed is None else self.committed
 
     @property
     def lag(self) -> int | None:
-        """The offsets that it has still to read; ``None`` where nothing is committed, and where it begins depends on
-        when it does."""
-        first = self.start if self.committed is None else self.committed
+        """The offsets that it has still to read, from the next record on; ``None`` where nothing is committed, and
+        where it begins depends on when it does."""
+        first = self.first if self.next_record is None else self.next_record
         return None if first is None else max(0, self.end - first)
 
     @property
@@ -247,7 +258,26 @@ def lags_of(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[
     ends = {place: max(logs[place], readable[place]) for place in places}
     fresh = [place for place in places if place not in committed and _begins_first(target, place.topic)]
     starts = consumer.beginning_offsets(fresh) if fresh else {}
-    return [GroupLag(place, committed.get(place), ends[place], readable[place], starts.get(place)) for place in places]
+    found = [GroupLag(place, committed.get(place), ends[place], readable[place], starts.get(place)) for place in places]
+    return _without_markers(found, consumer)
+
+
+def _without_markers(lags: list[GroupLag], consumer: Consumer) -> list[GroupLag]:
+    """Looks up the next record where so little is left that it may be markers of transactions alone.
+
+    A worker commits behind markers, but the last ones may have come after its last commit. Only the log tells them from
+    records. Who may not read a topic sees them counted.
+    """
+    ranges = {
+        one.place: (one.first, one.readable)
+        for one in lags
+        if one.first is not None and 0 < one.readable - one.first <= MOST_MARKERS
+    }
+    try:
+        found = next_records(consumer, ranges)
+    except AuthorizationError:
+        return lags
+    return [replace(one, next_record=found.get(one.place)) for one in lags]
 
 
 def _begins_first(target: Target, topic: str) -> bool:

@@ -254,7 +254,7 @@ class MeanSize:
 class KnownEnds:
     """Holds where an input partition ended, and how far it was read; written by the task's thread, read by any."""
 
-    __slots__ = ("delivered", "epochs", "log", "reached", "read_ms", "read_to", "stalled")
+    __slots__ = ("delivered", "epochs", "log", "reached", "read_ms", "records", "stalled")
 
     def __init__(self) -> None:
         self.epochs = ReadEpochs()
@@ -266,19 +266,17 @@ class KnownEnds:
         """Where the partition ended when that was last reached."""
         self.log: int | None = None
         """Where its log ended when that was last measured, behind the records of open transactions."""
-        self.read_to: int | None = None
-        """How far it was read when that was last looked at,"""
+        self.records = 0
+        """How many records of it were read when that was last looked at,"""
         self.read_ms: int | None = None
-        """and when it was first seen to be read so far, in ms since 1970."""
+        """and when so many were first seen, in ms since 1970."""
 
-    def look(self, log: int | None, read_to: int | None, now_ms: int) -> None:
-        """Notes the end of the log, if it is known, and how far the partition is read now."""
+    def look(self, log: int | None, records: int, now_ms: int) -> None:
+        """Notes the end of the log, if it is known, and how many records of the partition were read until now."""
         if log is not None:
             self.log = log
-        if read_to != self.read_to:
-            if self.read_to is not None:
-                self.read_ms = now_ms
-            self.read_to = read_to
+        if records != self.records:
+            self.records, self.read_ms = records, now_ms
 
 
 def quiet_in_words(partition: str, time_ms: int | None, read_ms: int | None) -> str:
@@ -371,6 +369,17 @@ class InputQueue:
             return None
         return max(known) if at is None else max(*known, at + len(self))  # there is at least what is buffered
 
+    @property
+    def lag(self) -> int | None:
+        """How many offsets are left to process up to the end of the partition; ``None`` while the end, or where to
+        begin, is not known. Any thread may read it.
+
+        What is processed does not count, committed or not, nor do markers of transactions behind the last record that
+        was read. Records of open transactions do.
+        """
+        at, end = self.next_offset, self.end
+        return None if at is None or end is None else max(0, end - at)
+
     def add(self, messages: Sequence[Any]) -> bool:
         """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
         self.caught_up = False
@@ -394,10 +403,18 @@ class InputQueue:
 
     def at_end(self, offset: int) -> None:
         """Records that the end of the partition was reached at ``offset``, past control records."""
-        self.caught_up = True
         self.ends.reached = offset
-        if not self.messages and self.head is None and self.position is not None:
-            self.position = max(self.position, offset)
+        self.caught_up = True
+        if self.next_offset is None and not self.reader.consumed.records:
+            self.start = offset
+        self.pass_markers()
+
+    def pass_markers(self) -> None:
+        """Moves the position to the end if the partition was read and processed to it: only markers of transactions
+        and aborted records are left. To be called between two records."""
+        at, end = self.next_offset, self.ends.reached
+        if self.caught_up and at is not None and end is not None and at < end and not len(self):
+            self.position = end
 
     def continue_at(self, offset: int) -> None:
         """Continues at another offset, where nothing is buffered."""

@@ -212,6 +212,18 @@ class Task:
             self.commit_needed = True
         return queue
 
+    def reached_end(self, partition: TopicPartition, offset: int) -> bool:
+        """Notes that an input partition was read to its end; returns whether a commit is needed for that alone.
+
+        As in Kafka Streams, the markers of transactions behind the last record are committed too: otherwise the group
+        would seem to have something left to read.
+        """
+        self.inputs.queues[partition].at_end(offset)
+        if self.commit_needed or not self.inputs.is_ahead(partition):
+            return False
+        self.commit_needed = True
+        return True
+
     def continue_at(self, partition: TopicPartition, offset: int) -> None:
         """Continues a partition at another offset, where nothing of it is buffered.
 
@@ -273,6 +285,7 @@ class Task:
         if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = self.has_progress = True
             metrics.records_processed += count
+            inputs.pass_markers()
         return count
 
     def _process_in_runs(self, limit: int, idle: Idling | None, pace: Pace) -> int:

@@ -74,7 +74,7 @@ class TaskInputs:
         queue = self.queues[partition] = InputQueue(partition, source, environment)
         if committed is not None:
             self.known_offsets = {**self.known_offsets, partition: committed}
-            queue.ends.delivered = committed.offset
+            queue.start = queue.ends.delivered = committed.offset
             _continue(queue, committed)
         self._choose(environment)
         return queue
@@ -140,27 +140,24 @@ class TaskInputs:
         return max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
 
     def measure_ends(self, end_of: Callable[[TopicPartition], int | None], now_ms: int) -> None:
-        """Notes where the log of each partition ends now, and how far it is read.
+        """Notes where the log of each partition ends now, and whether more of it was read.
 
         :param end_of: returns ``None`` where that is not known; then it is what it was.
         """
         for partition, queue in self.queues.items():
-            at = queue.next_offset
-            queue.ends.look(end_of(partition), None if at is None else at + len(queue), now_ms)
-
-    def lag(self, queue: InputQueue) -> int | None:
-        """Returns how many offsets lie between the last commit, or the start, and the end of an input partition.
-
-        What is processed and not committed counts, and so do records of open transactions and the markers of
-        transactions. Any thread may ask.
-
-        :returns: ``None`` while the end or the start is not known.
-        """
-        known, end = self.known_offsets.get(queue.partition), queue.end
-        begin = queue.start if known is None else known.offset
-        return None if begin is None or end is None else max(0, end - begin)
+            queue.ends.look(end_of(partition), queue.reader.consumed.records, now_ms)
 
     # ------------------------------------------------------------------ offsets
+
+    def pass_markers(self) -> None:
+        """Moves the positions of partitions that were processed to their ends past markers of transactions."""
+        for queue in self.queues.values():
+            queue.pass_markers()
+
+    def is_ahead(self, partition: TopicPartition) -> bool:
+        """Whether the task has come further in a partition than the offset that is committed."""
+        known, at = self.known_offsets.get(partition), self.queues[partition].position
+        return known is not None and at is not None and at > known.offset
 
     def positions(self) -> dict[TopicPartition, int]:
         """Returns the next offset to process of each partition that has moved since the task started."""

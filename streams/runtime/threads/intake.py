@@ -215,8 +215,12 @@ class Intake:
         error, partition = event.error(), TopicPartition(event.topic() or "", event.partition() or 0)
         if error.code() == self._consumer.partition_eof:
             task = self._resources.tasks.running.get(partition)
-            if task is not None and self._lost.at_end(task, queue := task.inputs.queues[partition], event.offset()):
-                queue.at_end(event.offset())
+            if (
+                task is not None
+                and self._lost.at_end(task, task.inputs.queues[partition], event.offset())
+                and task.reached_end(partition, event.offset())
+            ):
+                self._due.touched(task)
             return
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in self._resources.tasks.running:
             self._resources.tasks.running[partition].inputs.note_absent(partition)

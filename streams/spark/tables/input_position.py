@@ -25,7 +25,7 @@ from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.own_names import writer_form
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.record_ranges import read_ranges
+from streams.kafka.record_ranges import next_records
 from streams.kafka.wire.cluster_queries import ClusterQueries
 from streams.kafka.wire.messages import LATEST, READ_COMMITTED
 from streams.runtime.plan.task_plan import TaskPlan
@@ -93,7 +93,7 @@ class FoundPosition:
             for place, one in self.committed.items()
             if one.offset < self.input_ends.get(place, -1)
         }
-        nexts = next_records(self.settings, behind)
+        nexts = _next_records(self.settings, behind)
         topics: dict[str, dict[int, PartitionPosition]] = {}
         ids: dict[str, str | None] = {}
         for place, one in sorted(self.committed.items()):
@@ -164,23 +164,18 @@ def _above(own: TaskPlan, plans: Collection[TaskPlan]) -> list[TaskPlan]:
     return found
 
 
-def next_records(
+def _next_records(
     settings: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, int]:
-    """Returns the offset of the first committed record in each range of offsets; the end of those that have none."""
-    found = {place: end for place, (_, end) in ranges.items()}
-    for place, one in ranges.items():
-        if one[0] < one[1]:
-            with closing(ConfluentClients().consumer(settings)) as reader:
-                first = next(iter(read_ranges(reader, {place: one})), None)
-            if first is not None:
-                found[place] = first.offset()
-    return found
+    if not ranges:
+        return {}
+    with closing(ConfluentClients().consumer(settings)) as reader:
+        return next_records(reader, ranges)
 
 
 def _unprocessed(settings: Mapping[str, Any], committed: Committed, ends: Offsets) -> set[TopicPartition]:
     """Returns the partitions that have records between the offsets that were committed and some ends."""
-    found = next_records(settings, {place: (committed[place].offset, end) for place, end in ends.items()})
+    found = _next_records(settings, {place: (committed[place].offset, end) for place, end in ends.items()})
     return {place for place, offset in found.items() if offset < ends[place]}
 
 
