@@ -15,7 +15,7 @@ what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, repr_of, shown
 
@@ -77,6 +77,9 @@ class StreamsError(Exception):
     """The line of the user's script that made the node or the store, such as ``orders.py:14``."""
     made_by: str | None = None
     """The call there that made the node, such as ``map_values(to_cents)``."""
+    is_permanent: bool = False
+    """Whether starting again cannot help until a setting, the code or the local state is changed. ``streams run`` then
+    ends with status 2, otherwise with 1."""
 
     def __init__(self, message: str, **place: Any) -> None:
         self.message = printable(cut(message, MOST_MESSAGE), keep="\n")
@@ -90,6 +93,11 @@ class StreamsError(Exception):
                 raise TypeError(f"{type(self).__name__} does not have field {name!r}")
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
+        return self
+
+    def may_pass(self) -> Self:
+        """Marks the error as one that starting again may help against; returns the error itself."""
+        self.is_permanent = False
         return self
 
     def place(self) -> dict[str, Any]:
@@ -128,14 +136,19 @@ class SerializationError(UserCodeError):
 class ConfigError(StreamsError):
     """A setting is unknown, mistyped, out of range or contradicts another one."""
 
+    is_permanent = True
+
 
 class TopologyError(StreamsError):
     """The topology cannot be built or does not fit the topics of the cluster."""
+
+    is_permanent = True
 
 
 class MissingTopicError(TopologyError):
     """A topic does not exist that the application needs (semantics 120). Create it, then start again."""
 
+    is_permanent = False
     topics: tuple[str, ...]
     """The topics that are missing, in order of their names."""
 
@@ -191,6 +204,8 @@ class TaskMigratedError(StreamsError):
 class StateError(StreamsError):
     """Local state is damaged, of another format or does not fit the topology."""
 
+    is_permanent = True
+
 
 class DamagedStateError(StateError):
     """Files of local state are damaged or missing, or the rows that say what they hold are.
@@ -222,13 +237,19 @@ class DiskFullError(StateDirectoryError, RetryableError):
     """The disk of the state directory is full, or the quota of this user is used up. An application waits, also while
     it starts, and continues by itself when there is room, for up to ``task.timeout.ms``. Custom stores may raise it."""
 
+    is_permanent = False
+
 
 class StoreError(StateError):
     """A store was used wrongly or failed; the store is as it was before the call."""
 
+    is_permanent = False
+
 
 class InvalidStateStoreError(StateError):
     """A store cannot be queried: it is of another kind, or the reason that a subclass names (KIP-216)."""
+
+    is_permanent = False
 
 
 class UnknownStateStoreError(InvalidStateStoreError):

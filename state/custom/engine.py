@@ -212,7 +212,7 @@ class CustomStoreEngine:
         if isinstance(error, OSError) and error.errno in FULL and done != CLOSED:
             left = left_there(self.context.state_dir)
             return DiskFullError(f"{what}{HINTS[error.errno]}{left} ({kind_and_text(error)})", store=self.name)
-        return StateError(f"{what}{kind_and_text(error)}", store=self.name)
+        return StateError(f"{what}{kind_and_text(error)}", store=self.name).may_pass()
 
     def begin(self) -> None:
         """Notes that records are processed from now on, and removes the mark that all in the store is committed."""

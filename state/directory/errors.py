@@ -55,6 +55,9 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 """Errors that pass once there is room. A file that is too large for the limit of the process (``EFBIG``) is none: the
 process keeps that limit. A disk that failed (``EIO``) is none either: what it has taken before may be lost."""
 
+PASSING = frozenset((errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOENT))
+"""Errors that a new start of the process may get rid of, besides a full disk."""
+
 MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
 """Errors where a directory is in the place of a file, or a file or a broken link in the place of a directory."""
 
@@ -141,8 +144,15 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
             f"{where} is not a directory: move it elsewhere, or set state.dir to another directory"
         )
     if error.errno is not None and error.errno in HINTS:
-        return StateDirectoryError(f"{where} cannot be used for state: {HINTS[error.errno]}")
-    return StateDirectoryError(f"{where} cannot be used for state: {error.strerror or error}; set state.dir to another")
+        return hinted(f"{where} cannot be used for state: {HINTS[error.errno]}", error.errno)
+    text = f"{where} cannot be used for state: {error.strerror or error}; set state.dir to another"
+    return StateDirectoryError(text).may_pass()
+
+
+def hinted(text: str, number: int) -> StateDirectoryError:
+    """Returns the error with a text that says what the operating system's number means."""
+    error = StateDirectoryError(text)
+    return error.may_pass() if number in PASSING else error
 
 
 @contextmanager

@@ -174,7 +174,7 @@ class StateDirectory:
                     return slot
         raise StateDirectoryError(
             f"{_MOST_SLOTS} processes already share {self.path}, which is the limit: give the others another state.dir"
-        )
+        ).may_pass()
 
     def try_slot(self, number: int) -> Slot | None:
         """A slot by its number; ``None`` while a living process holds it.
@@ -389,7 +389,7 @@ class StateDirectory:
                     f"task {task} in {self.path} is open, by {self.holder_of_task(task)}: stop every process of the"
                     " application before cleaning up",
                     task=str(task),
-                )
+                ).may_pass()
             held.append(lock)
         with explained(self.path):
             directories = list((self.path / "global").glob("*"))
@@ -401,7 +401,7 @@ class StateDirectory:
                         raise StateDirectoryError(
                             f"slot {directory.name} of {self.path} is in use, by {self._locks.holder(path)}: stop every"
                             " process of the application before cleaning up"
-                        )
+                        ).may_pass()
                     held.append(slot_lock)
         return directories
 

@@ -455,7 +455,9 @@ class RocksEngine:
                 try:
                     self._db.get_column_family(name).ingest_external_file([str(path)], options)
                 except Exception as error:
-                    raise StateError(f"the store at {self.path} cannot import file {path}: {error}") from error
+                    raise StateError(
+                        f"the store at {self.path} cannot import file {path}: {error}"
+                    ).may_pass() from error
 
     def clear(self, families: Collection[str]) -> None:
         """Deletes the rows of families, in one batch with a range for each family.

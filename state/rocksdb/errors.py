@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StateDirectoryError, StateError
-from state.directory.errors import FULL, HINTS, MISPLACED, error_number, find_error_number, left_there
+from state.directory.errors import FULL, HINTS, MISPLACED, error_number, find_error_number, hinted, left_there
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
@@ -80,8 +80,8 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
     if number in FULL:
         return DiskFullError(f"{failed}{HINTS[number]}{left_there(Path(path))} ({shown})")
     if number is not None and number in HINTS:
-        return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")
-    return StateError(failed + shown)
+        return hinted(f"{failed}{HINTS[number]} ({shown})", number)
+    return StateError(failed + shown).may_pass()
 
 
 def after_full_disk(error: Exception, path: str, what: str) -> DiskFullError | None:

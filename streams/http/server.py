@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -252,4 +253,6 @@ def _listen(options: HttpOptions) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         why = error.strerror or str(error)
-        raise StreamsError(f"cannot listen on http.listen {options.address}: {why}") from None
+        failed = StreamsError(f"cannot listen on http.listen {options.address}: {why}")
+        failed.is_permanent = error.errno == errno.EACCES  # as for a port below 1024; other processes end some time
+        raise failed from None

@@ -68,7 +68,7 @@ class ReadFailures:
                     f"store {job.store!r} is not restored: no record of its changelog arrived for {limit_s:g} s"
                     f" (task.timeout.ms); the last error was: {job.progress.last_error}",
                     **job.place(),
-                )
+                ).may_pass()
 
 
 class Restorer:
@@ -260,7 +260,7 @@ class Restorer:
             if error.name() not in HEALED:
                 text = f"the changelog of store {job.store!r} cannot be read: {error.str()}"
                 if renewal(error.name()) is Renewal.FINAL:
-                    raise StateError(text, **job.place())
+                    raise StateError(text, **job.place()).may_pass()
                 raise ClientUnusable(text, **job.place())  # the client might skip records
             self._failures.record(job, error.str())
 

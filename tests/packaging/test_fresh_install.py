@@ -12,6 +12,7 @@ import pytest
 
 from docs_support.blocks import QUICK_START, ROOT, blocks, commands, is_offline
 from docs_support.folders import prepare
+from last_lines import as_text
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -97,7 +98,7 @@ def test_a_missing_extra_is_named_with_its_command(
     result = run(fresh / "streams", *command, cwd=folder)
     assert result.returncode == 2, result.stdout + result.stderr
     assert f"pip install 'streams-for-kafka[{extra}]'" in result.stderr
-    assert result.stderr.startswith("error: ")
+    assert as_text(result.stderr).startswith("error: ")
     assert result.stderr.count("\n") == 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from last_lines import as_text
 from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -125,7 +126,8 @@ def test_a_version_that_is_not_there_is_named(folder: Path, old: str, text: str)
 @pytest.mark.parametrize("command", ["run", "describe"])
 def test_a_module_that_fails_to_import_is_one_line(folder: Path, command: str) -> None:
     (folder / "broken.py").write_text("import app\n\nraise RuntimeError('out of cheese')\n")
-    found = streams(folder, command, "broken:topology", "--application-id", "a", "--bootstrap-servers", "b:1")
+    text = ("--log-format", "text") if command == "run" else ()
+    found = streams(folder, command, "broken:topology", "--application-id", "a", "--bootstrap-servers", "b:1", *text)
     assert found.returncode == 2
     assert found.stderr == (
         "error: module broken failed to import (broken.py, line 3); caused by RuntimeError: out of cheese\n"
@@ -137,7 +139,7 @@ def test_a_module_that_fails_to_import_is_one_line(folder: Path, command: str) -
 def test_the_traceback_is_there_when_debugging(folder: Path) -> None:
     (folder / "broken.py").write_text("raise RuntimeError('out of cheese')\n")
     settings = ("--application-id", "a", "--bootstrap-servers", "b:1")
-    found = streams(folder, "run", "broken:topology", *settings, "--log-level", "debug")
+    found = streams(folder, "run", "broken:topology", *settings, "--log-level", "debug", "--log-format", "text")
     assert "raise RuntimeError('out of cheese')" in found.stderr
     assert "\nerror: module broken failed to import (broken.py, line 1)" in found.stderr
 
@@ -145,7 +147,7 @@ def test_the_traceback_is_there_when_debugging(folder: Path) -> None:
 def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
     found = streams(folder, "run", "app:topology", "-c", "num.stream.threads=none", "-c", "colour=blue")
     assert found.returncode == 2
-    assert found.stderr.splitlines() == [
+    assert as_text(found.stderr).splitlines() == [
         "error: 3 settings are wrong:",
         "  colour is not a setting",
         "  bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next to the"
@@ -233,7 +235,7 @@ def test_the_supervisor_runs_from_the_command_line_and_gives_up_what_cannot_run(
         folder, "run", "none:topology", "--application-id", "a", "--bootstrap-servers", "b:1", "--workers", "2"
     )
     assert found.returncode == 2
-    assert "error: none:topology must return a topology" in found.stderr
+    assert "error: none:topology must return a topology" in as_text(found.stderr)
     assert "worker given up, stopping all" in found.stderr
     assert "Traceback" not in found.stderr
 

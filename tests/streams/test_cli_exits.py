@@ -66,7 +66,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         (tmp_path / f"{name}.py").write_text(APP.format(place=place, statement=RAISES[how][0]))
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "path", list(sys.path))
-        status = main([command, f"{name}.py", *words])
+        text = ["--log-format", "text"] if command == "run" else []
+        status = main([command, f"{name}.py", *words, *text])
         return status, capfd.readouterr().err.replace(name, "app")
 
     return call

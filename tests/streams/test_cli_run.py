@@ -27,6 +27,7 @@ from streams.config import StreamsConfig
 from streams.log import working_on
 
 SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:9092")
+TEXT = ("--log-format", "text")
 
 
 class Scripted:
@@ -205,14 +206,14 @@ def test_a_signal_closes_cleanly(number: int, capfd: pytest.CaptureFixture[str])
 def test_a_failure_is_one_line_and_status_1(capfd: pytest.CaptureFixture[str]) -> None:
     failure = ProcessingError("processor 'count' failed", topic="in", partition=3, offset=17)
     failure.__cause__ = ValueError("no such\nthing")
-    assert run_app(Scripted(failure=failure)) == 1
+    assert run_app(Scripted(failure=failure), *TEXT) == 1
     assert capfd.readouterr().err == (
         "error: processor 'count' failed [topic='in', partition=3, offset=17]; caused by ValueError: no such thing\n"
     )
 
 
 def test_the_traceback_is_shown_when_debugging(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run_app(Scripted(failure=DeserializationError("cannot read")), "--log-level", "debug") == 1
+    assert run_app(Scripted(failure=DeserializationError("cannot read")), "--log-level", "debug", *TEXT) == 1
     shown = capfd.readouterr().err
     assert "Traceback (most recent call last):" in shown
     assert shown.endswith("error: cannot read\n")
@@ -224,7 +225,7 @@ def test_a_start_that_fails_is_closed_and_told(capfd: pytest.CaptureFixture[str]
             raise MissingTopicError("topic 'in' does not exist: create it", topic="in")
 
     application = Refused()
-    assert run_app(application) == 1
+    assert run_app(application, *TEXT) == 1
     assert application.calls == ["close 30000"]
     assert capfd.readouterr().err == "error: topic 'in' does not exist: create it [topic='in']\n"
 
@@ -269,7 +270,7 @@ def test_what_cannot_run_is_one_line_and_status_2(
     arguments: tuple[str, ...], topology: str, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     application = Scripted()
-    assert run_app(application, *arguments, topology=topology) == 2
+    assert run_app(application, *arguments, *TEXT, topology=topology) == 2
     shown = capfd.readouterr().err
     assert shown.startswith(line)
     assert shown.count("\n") == 1

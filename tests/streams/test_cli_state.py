@@ -108,7 +108,7 @@ def test_applications_that_share_a_directory_are_listed_or_named(stopped: Path, 
     StateDirectory.open(root, "other")
     assert state("list")[0] == 0
     status, _, err = state("dump", "plain")
-    assert status == 1
+    assert status == 2
     assert f"{root} has state of: app, other: choose one by its application.id" in err
     assert state("dump", "plain", "--application-id", "app")[0] == 0
 
@@ -259,7 +259,7 @@ def test_a_topology_without_the_store_is_told(stopped: Path, state: Run, tmp_pat
 
 def test_a_directory_that_is_not_there_is_told_and_not_made(root: Path, state: Run) -> None:
     status, _, err = state("list")
-    assert status == 1
+    assert status == 2
     assert f"the state directory {root} does not exist" in err
     assert not root.exists()
 
@@ -269,19 +269,19 @@ def test_a_directory_of_java_is_refused(root: Path, state: Run) -> None:
     (root / "app" / "kafka-streams-process-metadata").touch()
     for arguments in (("list", "--application-id", "app"), ("dump", "s", "--application-id", "app")):
         status, _, err = state(*arguments)
-        assert (status, "holds state of Kafka Streams in Java" in err) == (1, True)
+        assert (status, "holds state of Kafka Streams in Java" in err) == (2, True)
 
 
 def test_another_application_is_answered_with_those_there_are(stopped: Path, root: Path, state: Run) -> None:
     status, _, err = state("verify", "--application-id", "shop")
-    assert (status, err) == (1, f"error: no state of application 'shop' exists; {root} has state of: app\n")
+    assert (status, err) == (2, f"error: no state of application 'shop' exists; {root} has state of: app\n")
     assert state("verify", "--task", "0_7")[2].endswith("does not have state of task 0_7; it has state of: 0_0\n")
 
 
 def test_a_directory_that_says_it_is_of_another_application_is_refused(stopped: Path, root: Path, state: Run) -> None:
     (root / "app").rename(root / "shop")
     status, _, err = state("dump", "plain")
-    assert (status, "belongs to the application 'app', not to 'shop'" in err) == (1, True)
+    assert (status, "belongs to the application 'app', not to 'shop'" in err) == (2, True)
 
 
 def test_nothing_is_changed_by_looking(stopped: Path, root: Path, state: Run, tmp_path: Path) -> None:
@@ -451,9 +451,9 @@ def test_a_root_file_that_names_no_list_of_files_is_told(content: bytes, stopped
     assert status == 1
     assert out.startswith(f"fail  0_0: the database at {stopped} is damaged: ")
     assert "streams state rebuild --task 0_0" in out
-    for command in (["list"], ["dump", "plain"]):
+    for command, wanted in ((["list"], 1), (["dump", "plain"], 2)):
         status, _, err = state(*command)
-        assert (status, "Unicode" in err) == (1, False)
+        assert (status, "Unicode" in err) == (wanted, False)
         assert "is damaged: " in err
 
 
@@ -639,7 +639,7 @@ def test_a_topology_gives_its_application_id_too(tmp_path: Path, capsys: pytest.
     (tmp_path / "other" / "app").rename(tmp_path / "app" / "other")
     serdes = ("--key-serde", "string", "--value-serde", "string")
     words = ["state", "dump", "plain", "--state-dir", str(tmp_path / "app"), "--format", "json", *serdes]
-    assert main(words) == 1
+    assert main(words) == 2
     assert "has state of: app, other: choose one by its application.id" in capsys.readouterr().err
     assert main([*words, "--topology", str(app)]) == 0
     assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["app"]

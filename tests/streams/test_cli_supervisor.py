@@ -17,6 +17,7 @@ import pytest
 
 from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
+from last_lines import as_text
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from state.directory.state_directory import StateDirectory
@@ -487,7 +488,7 @@ def dying(tmp_path: Path, *lives: list[dict[str, Any]], default: str = "1") -> C
 
 
 def told(text: str, *, passes: bool = False) -> dict[str, Any]:
-    return {"error": text, "passes": passes}
+    return {"error": text, "remedy": "do it", "passes": passes}
 
 
 RUNS = {"state": "RUNNING"}
@@ -667,7 +668,7 @@ def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path,
     assert "division by zero" in found.stderr
     assert found.stderr.count("worker started") == 2
     if status == 1:
-        last = found.stderr.splitlines()[-1]
+        last = as_text(found.stderr).splitlines()[-1]
         assert last == "error: none of the 2 workers started: ZeroDivisionError: division by zero"
 
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from last_lines import ENDED, as_text
 from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -38,9 +39,10 @@ class Said(NamedTuple):
 
     @property
     def events(self) -> list[str]:
-        """The lines of the log, of JSON, with what each says besides its time and thread; ids, seconds and addresses
-        are masked."""
-        return [_event(json.loads(line)) for line in self.log]
+        """The lines of the log, of JSON, with what each says besides its time and thread, without the last one about
+        the end, which is in `err`; ids, seconds and addresses are masked."""
+        found = [json.loads(line) for line in self.log]
+        return [_event(line) for line in found if line["event"] != ENDED]
 
 
 def _event(line: dict[str, Any]) -> str:
@@ -64,8 +66,8 @@ def python(folder: Path, *words: str, **more: str) -> Said:
 
 
 def said(status: int, out: str, err: str) -> Said:
-    lines = err.splitlines(keepends=True)
-    log = [line for line in lines if LOG_LINE.match(line)]
+    log = [line for line in err.splitlines(keepends=True) if LOG_LINE.match(line)]
+    lines = as_text(err).splitlines(keepends=True)
     return Said(status, out, "".join(line for line in lines if not LOG_LINE.match(line)), log)
 
 

@@ -1,25 +1,38 @@
 """The report of a command that fails: one line that a person can act on, and an exit status.
 
-0 is a clean end, 1 a failure while running, 2 something that will not run however often it is tried: wrong usage, a
-wrong configuration, a topology that cannot be loaded. 141 is what a shell says of a program whose reader has gone.
+0 is a clean end, 1 a failure that may pass, 2 one that comes again however often the command is tried: wrong usage, a
+wrong configuration, a topology that cannot be loaded, local state that does not fit. 141 is what a shell says of a
+program whose reader has gone. The line is text, or a line of the log where the log is JSON.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import textwrap
+import threading
 import traceback
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 from processor_api import errors
 from processor_api.standard_files import OutputGone
-from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
+from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, repr_of, shown
 from processor_api.user_code.lines import user_frames
-from streams.cli.output.terminal import say_lines
+from streams.cli.output.causes import CANNOT_RUN, CLEAN, FAILED, CannotRun, remedy_of, status_of
+from streams.cli.output.terminal import say_error, say_lines
 
-CLEAN = 0
-FAILED = 1
-CANNOT_RUN = 2
+__all__ = [
+    "CANNOT_RUN", "CLEAN", "FAILED", "READER_GONE", "CannotRun", "LogLines", "Shown", "described", "give_up_output",
+    "indented", "is_reader_gone", "kind_and_text", "place_of", "report", "report_at_once", "report_text", "trace_of",
+    "user_trace",
+]  # fmt: skip
+
+log = logging.getLogger("streams.cli")
+
+ENDED = "ended by an error"
+"""The event of the last line of a log of JSON."""
 READER_GONE = 128 + 13
 """The status of a program that SIGPIPE has ended: its standard output no longer has a reader, as before ``head``."""
 
@@ -29,8 +42,23 @@ _MOST_FRAMES = 10
 _FEW_CHARACTERS = 4
 
 
-class CannotRun(Exception):
-    """The command cannot do what was asked, and trying again will not help; the text is a sentence for the user."""
+class Shown(str):
+    """A text of several lines that is escaped and cut, and is shown in a line of JSON as it is."""
+
+
+class LogLines(logging.StreamHandler[TextIO]):
+    """The handler of a command's log.
+
+    :param is_json: whether lines are JSON. Then an error that ends the command is one of them.
+    """
+
+    def __init__(self, stream: TextIO, *, is_json: bool) -> None:
+        super().__init__(stream)
+        self.is_json = is_json
+
+
+def _ends_in_log() -> bool:
+    return any(isinstance(one, LogLines) and one.is_json for one in logging.getLogger().handlers)
 
 
 def described(error: BaseException) -> str:
@@ -124,16 +152,53 @@ def give_up_output() -> int:
 
 def report(error: BaseException, *, trace: bool) -> int:
     """Writes an error to standard error as one line, and behind it the lines of the user's code that raised it; the
-    whole traceback in front of it if asked. Returns the exit status."""
+    whole traceback in front of it if asked. Where logs are JSON, it is a line of the log. Returns the exit status."""
     if is_reader_gone(error):
         return give_up_output()
+    status = status_of(error)
+    if _ends_in_log():
+        place: dict[str, Any] = error.place() if isinstance(error, errors.StreamsError) else {}
+        place = {name: value if isinstance(value, (int, str)) else repr_of(value) for name, value in place.items()}
+        fields: dict[str, Any] = {
+            "error": Shown(described(error)),
+            "remedy": remedy_of(error),
+            "status": status,
+            **place,
+        }
+        if lines := user_trace(error):
+            fields["user_code"] = lines.splitlines()
+        _log_end(fields, error if trace else None)
+        return status
     if trace:
         say_lines(trace_of(error), stream=sys.stderr)
     say_lines(f"error: {described(error)}", stream=sys.stderr)
     if lines := user_trace(error):
         say_lines(lines, stream=sys.stderr)
     sys.stderr.flush()
-    hopeless = isinstance(error, (CannotRun, errors.ConfigError, errors.TopologyError)) and not isinstance(
-        error, errors.MissingTopicError
-    )
-    return CANNOT_RUN if hopeless else FAILED
+    return status
+
+
+def report_text(text: str, remedy: str, **fields: object) -> None:
+    """Writes why a command ends that has no error of its own: as text to standard error, or as a line of the log.
+
+    :param remedy: what to do about it; a field of the line.
+    """
+    if _ends_in_log():
+        _log_end({"error": Shown(text), "remedy": remedy, **fields}, None)
+    else:
+        say_error(f"error: {text}")
+
+
+def report_at_once(text: str, remedy: str) -> None:
+    """Does so in a signal handler: without a lock that another thread may hold, and without a buffer."""
+    line = f"error: {text}"
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogLines) and handler.is_json:
+            fields = {"error": text, "remedy": remedy, "threadName": threading.current_thread().name}
+            end = {"name": log.name, "levelname": "ERROR", "levelno": logging.ERROR, "msg": ENDED, **fields}
+            line = handler.format(logging.makeLogRecord(end))
+    os.write(2, f"{line}\n".encode())
+
+
+def _log_end(fields: Mapping[str, object], error: BaseException | None) -> None:
+    log.error(ENDED, extra=fields, exc_info=error)

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import warnings
 from typing import Any, TextIO
 
@@ -14,7 +15,7 @@ import structlog
 
 from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output import terminal
-from streams.cli.output.failures import described, indented, kind_and_text, place_of, trace_of
+from streams.cli.output.failures import LogLines, Shown, described, indented, kind_and_text, place_of, trace_of
 from streams.log import in_work
 
 # Prepares the fields of a log line: errors become words, texts are escaped and cut.
@@ -63,7 +64,7 @@ def _first_cause(error: BaseException) -> BaseException:
 def bounded(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Escapes and cuts each field but those that :class:`ErrorFields` reads, which has to come after."""
     for name, value in event.items():
-        if name not in _OF_ERRORS and not isinstance(value, _PLAIN):
+        if name not in _OF_ERRORS and not isinstance(value, (*_PLAIN, Shown)):
             event[name] = _bounded(value)
     return event
 
@@ -130,7 +131,7 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
             renderer,
         ],
     )
-    handler = _Handler(target)
+    handler = _Handler(target, is_json=log_format == "json")
     handler.setFormatter(formatter)
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -138,6 +139,24 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
     root.addHandler(handler)
     root.setLevel(level.upper())
     warnings.showwarning = _log_warning
+    if log_format == "json":
+        threading.excepthook, sys.unraisablehook = _log_of_thread, _log_ignored
+    elif threading.excepthook is _log_of_thread:
+        threading.excepthook, sys.unraisablehook = threading.__excepthook__, sys.__unraisablehook__
+
+
+def _log_of_thread(arguments: threading.ExceptHookArgs) -> None:
+    """Logs the error that has ended a thread of the user's or of a library, instead of writing its traceback."""
+    error = arguments.exc_value
+    if error is not None and not isinstance(error, SystemExit):
+        thread = None if arguments.thread is None else arguments.thread.name
+        logging.getLogger("py.threads").error("a thread has ended by an error", extra={"of": thread}, exc_info=error)
+
+
+def _log_ignored(arguments: sys.UnraisableHookArgs) -> None:
+    """Logs an error that Python ignores, such as one of a finalizer, instead of writing its traceback."""
+    where = {"of": repr_of(arguments.object), "ignored": arguments.err_msg}
+    logging.getLogger("py.ignored").error("an error is ignored", extra=where, exc_info=arguments.exc_value)
 
 
 def _log_warning(
@@ -148,7 +167,7 @@ def _log_warning(
     logging.getLogger("py.warnings").warning("a library warns", extra=place)
 
 
-class _Handler(logging.StreamHandler[TextIO]):
+class _Handler(LogLines):
     def emit(self, record: logging.LogRecord) -> None:
         """Writes the line above a live view, where there is one."""
         try:
@@ -161,9 +180,10 @@ class _Handler(logging.StreamHandler[TextIO]):
         error = sys.exc_info()[1]
         if isinstance(error, BrokenPipeError) or error is None:
             return
-        with contextlib.suppress(OSError, ValueError):
-            terminal.say(f"error: a line of {record.name} could not be logged: {described(error)}", stream=self.stream)
-            self.flush()
+        text = f"a line of {record.name} could not be logged: {described(error)}"
+        other = {"name": "streams.cli", "levelname": "ERROR", "levelno": logging.ERROR, "msg": text}
+        with contextlib.suppress(Exception):
+            terminal.write_line(self.stream, self.format(logging.makeLogRecord(other)))
 
 
 _application: list[str | None] = [None]

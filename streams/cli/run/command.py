@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from state.directory.file_lock import has_process_locks
-from streams.cli.output.failures import CLEAN, CannotRun, report
+from streams.cli.output.failures import CLEAN, CannotRun, report, report_text
 from streams.cli.output.logs_options import add_log_options, name_application
 from streams.cli.output.terminal import say_error
 from streams.cli.run.former_process import FormerProcess
@@ -46,8 +46,8 @@ def add_parser(commands: Any) -> None:
         description="Runs the topology of APP: the module's topology or builder; append :NAME to choose another one."
         " It is a Topology, a StreamsBuilder, or a function that returns either and takes nothing or the"
         " configuration. SIGTERM or Ctrl-C closes it cleanly at any time; a second Ctrl-C ends it immediately."
-        " Exit status: 0 after a clean close, 1 after a failure, 2 if the arguments or settings are wrong, 130"
-        " after a second Ctrl-C.",
+        " Exit status: 0 after a clean close, 1 after a failure that may pass, 2 after one that comes again until"
+        " arguments, settings, the topology or the local state are changed, 130 after a second Ctrl-C.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
@@ -271,8 +271,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
             with _front(config, arguments.workers) as supervisor.processes.front:
                 status = supervisor.run()
     if supervisor.failure is not None:
-        say_error(f"error: {supervisor.failure}")
-        sys.stderr.flush()
+        report_text(supervisor.failure, supervisor.remedy)
     return status
 
 

@@ -53,6 +53,8 @@ class _Worker:
     """The sockets to its process."""
     last_words: str | None = field(default=None, init=False)
     """The error by which its last process ended, if it could say so."""
+    remedy: str = ""
+    """What to do about that."""
     taken_over: threading.Thread | None = field(default=None, init=False)
     """Ends what its last process has left with the brokers, if that died."""
     has_run: bool = field(default=False, init=False)
@@ -70,6 +72,8 @@ KILLED = (
     " (check dmesg, or the events of the container)"
 )
 """The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
+KILLED_REMEDY = "give the machine or the container more memory, or start fewer workers"
+SEE_LINES = "see the lines of the worker before"
 
 
 class TakeOvers:
@@ -209,6 +213,8 @@ class Supervisor:
         """
         self.failure: str | None = None
         """The words that say why all was given up, with the error of the worker that was the last to die."""
+        self.remedy = ""
+        """What to do about it."""
         policy = self._policy = policy or RestartPolicy()
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
@@ -319,7 +325,7 @@ class Supervisor:
         if ended:
             worker.has_run = line.ran
             worker.failed_early = None if line.ran else line.error
-            worker.last_words = line.last_words
+            worker.last_words, worker.remedy = line.last_words, line.remedy
             line.close()
             worker.line = None
         return line
@@ -334,8 +340,9 @@ class Supervisor:
     def _died(self, worker: _Worker, status: int, now: float) -> None:
         fields = {"worker": worker.number, "status": _status(status)}
         last_words = worker.last_words or (KILLED if status == -signal.SIGKILL else None)
+        remedy = SEE_LINES if last_words is None else worker.remedy or KILLED_REMEDY
         if last_words is not None:
-            fields["error"] = last_words
+            fields |= {"error": last_words, "remedy": remedy}
         while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
             worker.deaths.popleft()
         worker.deaths.append(now)
@@ -350,6 +357,7 @@ class Supervisor:
             self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
+            self.remedy = remedy
             if status != CANNOT_RUN:
                 ended = "" if last_words is None else f", the last time by: {last_words}"
                 self.failure = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
@@ -358,6 +366,7 @@ class Supervisor:
             worker.done = True
             self._outcome = FAILED
             self.failure = f"none of the {len(self._workers)} workers started: {same}"
+            self.remedy = worker.remedy
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         at_once = worker.has_run and restarts == 1 and self.take_overs is not None and self.take_overs.one_rebalance

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,8 +14,7 @@ from typing import Protocol
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.user_code.durations import Timeout
-from streams.cli.output.failures import FAILED
-from streams.cli.output.terminal import say_error
+from streams.cli.output.failures import FAILED, report_at_once, report_text
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.worker_channel import SupervisorLine
 from streams.log import RepeatedLines
@@ -78,7 +76,9 @@ class StopRequest:
         :raises Stopped: while loading.
         """
         if number is signal.SIGINT and self.asked.is_set() and not self._loading:
-            os.write(2, b"error: ended at once by a second Ctrl-C\n")
+            report_at_once(
+                "ended at once by a second Ctrl-C", "none is needed: what was not committed is processed again"
+            )
             os._exit(128 + number)
         self.ask(number.name)
         if self._loading:
@@ -230,8 +230,10 @@ def stop_with_supervisor(
         stop.ask("the supervisor died")
         timeout_s = close_timeout_ms / 1000
         if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):
-            say_error("error: the supervisor died and the application did not close in time; killed")
-            sys.stderr.flush()
+            report_text(
+                "the supervisor died and the application did not close in time; killed",
+                "see why the supervisor ended; start again",
+            )
             end(FAILED)
 
     thread = threading.Thread(target=wait_for_the_end, name="supervisor-watch", daemon=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError
+from streams.cli.output.causes import remedy_of
 from streams.cli.output.failures import described
 
 _CHUNK = 65536
@@ -105,7 +106,8 @@ class SupervisorLine:
 
     def failed(self, error: BaseException) -> None:
         """Reports the error by which the application ends."""
-        self._report({"error": described(error), "passes": isinstance(error, RetryableError)})
+        fields = {"error": described(error), "remedy": remedy_of(error)}
+        self._report({**fields, "passes": isinstance(error, RetryableError)})
 
     def _read(self, count: int) -> bytes:
         try:
@@ -135,6 +137,8 @@ class WorkerLine:
         """The error that ended the process, unless trying again may help."""
         self.last_words: str | None = None
         """The error that ended the process, of any kind."""
+        self.remedy = ""
+        """What to do about it."""
         self.process: str | None = None
         """The id of its process at the brokers; ``None`` while it has no stream thread."""
         self.threads = 0
@@ -185,7 +189,7 @@ class WorkerLine:
             self.topology = message.get("topology", self.topology)
             self.refused = message.get("refused", self.refused)
             if "error" in message:
-                self.last_words = str(message["error"])
+                self.last_words, self.remedy = str(message["error"]), str(message["remedy"])
                 self.error = None if message["passes"] else self.last_words
 
     def close(self) -> None:

@@ -160,7 +160,7 @@ def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock |
             f"a worker of application {task.application_id!r} has task {task.name} in {path} open: stop it first;"
             " nothing was changed",
             task=task.name,
-        )
+        ).may_pass()
     held.enter_context(lock)
     return directory, lock
 

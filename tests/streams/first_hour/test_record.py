@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -172,9 +173,10 @@ def test_debug_shows_the_frames_of_this_library_too(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(script)
     found = python(tmp_path, "app.py")
     assert found.status == 1
-    assert "Traceback (most recent call last):\n" in found.err
-    assert "dsl/processors/stateless.py" in found.err
-    assert "The above exception was the direct cause of the following exception:" in found.err
+    [trace] = [one["exception"] for line in found.log if (one := json.loads(line))["event"] == "ended by an error"]
+    assert "Traceback (most recent call last):\n" in trace
+    assert "dsl/processors/stateless.py" in trace
+    assert "The above exception was the direct cause of the following exception:" in trace
 
 
 def test_nothing_is_left_behind_but_the_state_of_its_tasks(tmp_path: Path) -> None:

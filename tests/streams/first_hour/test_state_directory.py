@@ -33,14 +33,14 @@ def test_of_another_application(tmp_path: Path) -> None:
         f"error: {tmp_path}/state/app belongs to the application 'other', not to 'app': set another state.dir or"
         " application.id\n"
     )
-    assert run(tmp_path) == (1, "", wanted)
+    assert run(tmp_path) == (2, "", wanted)
     assert sorted(path.name for path in (tmp_path / "state" / "app").iterdir()) == before
 
 
 def test_a_file_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("mine")
     status, out, err = run(tmp_path)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     where = f"error: {tmp_path}/state is not a directory"
     assert err == f"{where}: move it elsewhere, or set state.dir to another directory\n"
     assert (tmp_path / "state").read_text() == "mine"
@@ -52,7 +52,7 @@ def test_of_a_newer_version(tmp_path: Path) -> None:
     text = json.dumps({"format_version": 99, "application_id": "app", "process_uuid": "0" * 32})
     path.write_text(text)
     status, out, err = run(tmp_path)
-    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert err == (
         f"error: {path.parent} was written by a newer version of this library (format 99, this version supports 1):"
         " upgrade, or set state.dir to another directory\n"

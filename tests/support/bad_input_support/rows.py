@@ -12,6 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from last_lines import as_text
 from quick_process import run
 
 __all__ = ["Outcome", "Row", "check", "command", "run_python", "script"]
@@ -70,7 +71,7 @@ def check(row: Row, outcome: Outcome) -> None:
 def run_python(arguments: list[str], cwd: Path) -> Outcome:
     """With this project, as if it were installed."""
     ended = run(arguments, cwd)
-    return Outcome(ended.returncode, ended.stdout, ended.stderr)
+    return Outcome(ended.returncode, ended.stdout, as_text(ended.stderr))
 
 
 # ---------------------------------------------------------------------- scripts

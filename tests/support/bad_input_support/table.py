@@ -316,18 +316,18 @@ DIRECTORIES = [
         (
             "of another application",
             "belongs to the application 'other', not to 'app': set another",
-            1,
+            2,
             _other_application,
         ),
-        ("of Java", "holds state of Kafka Streams in Java", 1, _java),
+        ("of Java", "holds state of Kafka Streams in Java", 2, _java),
         (
             "of a newer version, cut",
             "was written by a newer version",
-            1,
+            2,
             lambda folder: _write(folder / "state/app/streams-metadata.json", '{"format_version": 7, "appl'),
         ),
-        ("in the way", "is not a directory: move it elsewhere", 1, lambda folder: _write(folder / "state", "x")),
-        ("of a newer version", "was written by a newer version", 1, lambda folder: _other_application(folder, 2)),
+        ("in the way", "is not a directory: move it elsewhere", 2, lambda folder: _write(folder / "state", "x")),
+        ("of a newer version", "was written by a newer version", 2, lambda folder: _other_application(folder, 2)),
     )
 ]
 

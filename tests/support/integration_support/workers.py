@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from last_lines import as_text
 from quick_process import Quick
 from tools.golden.record import RECORDER, TARGET
 from tools.maven import build, class_path, java
@@ -73,7 +74,7 @@ class Worker:
     @property
     def errors(self) -> list[str]:
         """The lines that a person would see as the reason of the end."""
-        return [line for line in self.text.splitlines() if line.startswith("error: ")]
+        return [line for line in as_text(self.text).splitlines() if line.startswith("error: ")]
 
     def events(self, event: str | None = None, **fields: Any) -> list[dict[str, Any]]:
         """What was logged, of one kind if asked, with these fields."""
