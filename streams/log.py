@@ -24,6 +24,23 @@ LINES_MAX = 100
 _NUMBER = re.compile(r"\d+(\.\d+)*")
 
 
+CHATTY = ("httpx", "httpx2", "aiohttp.access", "obstore", "kafka")
+"""The loggers of libraries that log each request at level info, also those whose failure is expected."""
+
+
+def quieten_libraries() -> None:
+    """Holds loggers of libraries at ``WARNING``: those whose level is not set, unless the root logger is at ``DEBUG``.
+
+    To be called before a library is used; a level that is set later counts.
+    """
+    if logging.getLogger().level == logging.DEBUG:
+        return
+    for name in CHATTY:
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
+
+
 class _InWork(threading.local):
     task: TaskId | None = None
 

@@ -22,6 +22,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
+from streams.log import quieten_libraries
 from streams.outages import patience_of_thread
 from streams.registry.schemas import (
     AVRO,
@@ -448,6 +449,7 @@ def _made(settings: Mapping[str, Any]) -> tuple[SchemaRegistryClient, dict[Schem
     if "bearer.auth.credentials.source" in given:
         given.setdefault("bearer.auth.logical.cluster", "")
     timeout_s = settings.get("request.timeout.ms", REQUEST_TIMEOUT_MS) / 1000
+    quieten_libraries()
     return SchemaRegistryClient.new_client({**given, "timeout": timeout_s, "max.retries": 0}), None
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.texts import cut, error_text
+from streams.log import quieten_libraries
 from streams.snapshots.objects import CHUNK_BYTES, DirectoryObjects, ObjectInfo, ObjectStore
 from streams.trials import WithoutWrites, trial_in_effect
 
@@ -58,6 +59,7 @@ class CloudObjects:
                 " 'streams-for-kafka[snapshots]'"
             ) from None
         self._url = url
+        quieten_libraries()
         try:
             self._store: Remote = from_url(
                 url,

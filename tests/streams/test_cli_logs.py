@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
@@ -16,6 +16,7 @@ from processor_api.errors import ConfigError, ProcessingError, StreamsError
 from processor_api.texts import MOST_TEXT, MOST_VALUE, printable, shown
 from streams.cli.output import logs
 from streams.cli.output.failures import MOST_TRACE, described, report
+from streams.log import CHATTY
 
 SECRET = "hunter2-of-the-user"
 EVIL = "\x1b[2J\x1b]0;owned\x07 of\n2026-01-01T00:00:00Z [info     ] forged \u202e \x9b31m \ud800"
@@ -181,3 +182,38 @@ def test_a_text_is_cut_and_escaped() -> None:
     assert shown("abc", 2) == "ab... (1 more characters)"
     assert printable("a\x1b\n\u2028\x7fé") == "a\\x1b\\n\\u2028\\x7fé"
     assert printable("a\nb\r", keep="\n") == "a\nb\\r"
+
+
+@pytest.fixture
+def libraries() -> Iterator[None]:
+    """Loggers of libraries, whose levels are not set."""
+    loggers = [logging.getLogger(name) for name in CHATTY]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.NOTSET)
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+
+
+@pytest.mark.usefixtures("libraries")
+def test_requests_of_libraries_are_no_lines(lines: Callable[..., str]) -> None:
+    """Each request to a schema registry was a line, and a 404 that is expected looked like a fault."""
+
+    def say() -> None:
+        for name in CHATTY:
+            logging.getLogger(name).info("GET of %s", name)
+            logging.getLogger(f"{name}.below").info("GET of %s", name)
+            logging.getLogger(name).warning("trouble of %s", name)
+
+    found = lines("json", "info", say).splitlines()
+    assert [json.loads(line)["event"] for line in found] == [f"trouble of {name}" for name in CHATTY]
+
+
+@pytest.mark.usefixtures("libraries")
+def test_requests_of_libraries_are_lines_where_the_user_wants_them(lines: Callable[..., str]) -> None:
+    logging.getLogger("httpx").setLevel(logging.INFO)
+    assert "asked" in lines("json", "info", lambda: logging.getLogger("httpx").info("asked"))
+    assert "asked" not in lines("json", "info", lambda: logging.getLogger("obstore").info("asked"))
+    logging.getLogger("obstore").setLevel(logging.NOTSET)
+    assert "asked" in lines("json", "debug", lambda: logging.getLogger("obstore").info("asked"))

@@ -16,7 +16,7 @@ import structlog
 from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output import terminal
 from streams.cli.output.failures import LogLines, Shown, described, indented, kind_and_text, place_of, trace_of
-from streams.log import in_work
+from streams.log import in_work, quieten_libraries
 
 # Prepares the fields of a log line: errors become words, texts are escaped and cut.
 
@@ -138,6 +138,7 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    quieten_libraries()
     warnings.showwarning = _log_warning
     if log_format == "json":
         threading.excepthook, sys.unraisablehook = _log_of_thread, _log_ignored

@@ -18,6 +18,7 @@ from streams.cli.run.readiness import shown_readiness
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.worker import Stopped, StopRequest, run_until_stopped
 from streams.config.sources import Given
+from streams.log import quieten_libraries
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -65,6 +66,7 @@ def run(
         from streams.cli.output.logs import configure
 
         configure(log_format, log_level)
+    quieten_libraries()
     stop, status = StopRequest(), CLEAN
     with on_stop_signals(stop.on_signal):
         try:
