@@ -130,7 +130,9 @@ class ApplicationRun:
         self.states = StateMachine(threads)
         self.handler: StreamsUncaughtExceptionHandler | None = None
         self.listeners = StateListeners()
-        self.paused = self.has_run = False
+        self.paused = False
+        self._tasks_logged: int | None = None
+        """With how many tasks it was running, as last logged; ``None`` before it has run."""
         self.failure: Exception | None = None
         """The error that ended the application, or the close; ``None`` if there was none."""
         self.resources: ApplicationResources | None = None
@@ -139,6 +141,11 @@ class ApplicationRun:
         """Removes what a start has made that has not returned."""
         self.script = ScriptProcess(self.states, self.close, getattr(parts.clients, "ends_with_process", False))
         self._end = _RunEnd(threads, self._finish)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the application has been RUNNING, however short."""
+        return self._tasks_logged is not None
 
     @property
     def state(self) -> ClientState:
@@ -234,12 +241,14 @@ class ApplicationRun:
             self._all_run()
 
     def _all_run(self) -> None:
-        """Goes to state RUNNING, and logs once what runs."""
-        if not self.states.become(ClientState.RUNNING) or self.has_run:
+        """Goes to state RUNNING, and logs what runs: once, and again with its first tasks if it had none before."""
+        if not self.states.become(ClientState.RUNNING) or self._tasks_logged:
             return
-        self.has_run = True
         found = self.threads.metadata() if self.threads is not None else ()
         tasks = sum(len(thread.active_tasks) for thread in found)
+        if tasks == self._tasks_logged:
+            return
+        self._tasks_logged = tasks
         log.info("%s", running_line(self.parts.topology, self.parts.config, tasks, len(found)))
 
     def _thread_failed(self, thread: StreamThread, error: Exception) -> bool:

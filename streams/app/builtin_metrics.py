@@ -198,6 +198,8 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
         ratio = f"share of the time that the thread spends on {what}, from 0 to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
+    ago = MetricName("last-commit-seconds-ago", THREAD, "seconds since the last good commit, or look for one", tags)
+    yield Gauge(ago, counters.since_commit_s)
     yield from _of_group(counters.group, tags)
     stalled = "input partitions that have records but deliver none"
     yield Gauge(MetricName("stalled-partitions", THREAD, stalled, tags), thread.stalled_partitions)

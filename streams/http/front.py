@@ -25,6 +25,7 @@ from streams.http.peers import Peer, Silent
 from streams.http.processor_share import ProcessorShare
 from streams.http.responses import RETRY_AFTER, HttpRefusal, json_answer, later
 from streams.http.server import HttpAnswers, HttpPort, HttpServer
+from streams.http.worker import ReadyLimits
 from streams.threads import SYSTEM_THREADS
 
 CONNECT_S = 2.0
@@ -116,9 +117,16 @@ class FrontPages:
         return json_answer({"workers": len(self._ports), "alive": sum(self.alive)})
 
     async def is_ready(self, request: web.Request) -> web.StreamResponse:
-        """Answers 200 while all workers are ready, else 503."""
-        fields = {"ready": self.ready, "workers": len(self._ports), "alive": sum(self.alive)}
-        return json_answer(fields, status=200 if self.ready else 503, headers=None if self.ready else RETRY_AFTER)
+        """Answers 200 while all workers are ready, each within the limits of the request, else 503."""
+        ready = self.ready
+        if ready and ReadyLimits.of(request.query) is not None:
+            path = f"/ready?{request.rel_url.raw_query_string}"
+            answers = await asyncio.gather(
+                *(self._fetched(number, path, request) for number in range(len(self._ports)))
+            )
+            ready = None not in answers
+        fields = {"ready": ready, "workers": len(self._ports), "alive": sum(self.alive)}
+        return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
 
     async def state(self, request: web.Request) -> web.StreamResponse:
         """Answers with the state of each worker, by number; ``null`` for one that does not answer."""

@@ -26,7 +26,7 @@ from processor_api.texts import cut, plain_str
 from state.formats.windowed_serdes import key_of_window_as_json
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
-from streams.http.responses import HttpRefusal, json_text
+from streams.http.responses import MOST_SHOWN, HttpRefusal, Query, json_text, number_in
 from streams.kafka.topics.internal import changelog_name
 from streams.queries.position import Position, PositionBound
 from streams.serdes.values import DoesNotFit, fitted
@@ -36,10 +36,8 @@ LIMIT, MOST_LIMIT = 1000, 100_000
 """Rows of an answer, as a rule and at most."""
 MOST_KEYS = 1000
 """Keys of one request."""
-MOST_SHOWN = 80
 
 Row = dict[str, Any]
-Query = Mapping[str, str]
 
 
 class StoreSerdes:
@@ -228,26 +226,17 @@ def terms_of(query: Query) -> Terms:
     if level is not None and level.upper() not in IsolationLevel.__members__:
         raise HttpRefusal(400, f"isolation must be read_committed or read_uncommitted, got {cut(level, MOST_SHOWN)!r}")
     return Terms(
-        partition=_number(query, "partition"),
+        partition=number_in(query, "partition"),
         isolation=None if level is None else IsolationLevel[level.upper()],
         bound=PositionBound() if position is None else PositionBound(position_of_json(position)),
         stale=_flag(query, "stale"),
-        max_lag=_number(query, "max_lag"),
-        limit=LIMIT if "limit" not in query else _number(query, "limit", 1, MOST_LIMIT) or LIMIT,
-        max_bytes=_number(query, "max_bytes", 1),
+        max_lag=number_in(query, "max_lag"),
+        limit=LIMIT if "limit" not in query else number_in(query, "limit", 1, MOST_LIMIT) or LIMIT,
+        max_bytes=number_in(query, "max_bytes", 1),
         after=None if cursor is None else After.decode(cursor),
         partial=_flag(query, "partial"),
         local=_flag(query, "local"),
     )
-
-
-def _number(query: Query, name: str, least: int = 0, most: int = (1 << 31) - 1) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and least <= int(text) <= most):
-        raise HttpRefusal(400, f"{name} must be a number from {least} to {most}, got {cut(text, MOST_SHOWN)!r}")
-    return int(text)
 
 
 def _flag(query: Query, name: str) -> bool:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from processor_api.errors import outage_behind
 from processor_api.metrics import Metric, MetricName
-from processor_api.texts import plain_str
+from processor_api.texts import cut, plain_str
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.observing.status import WorkerStatus
@@ -18,6 +18,12 @@ from streams.queries.results import LagInfo
 
 RETRY_AFTER = {"Retry-After": "1"}
 """The header of an answer that may be another one soon."""
+
+
+Query = Mapping[str, str]
+"""The parameters of a request."""
+MOST_SHOWN = 80
+"""Characters of a wrong parameter that an answer quotes."""
 
 
 class ServedApplication(Protocol):
@@ -51,6 +57,19 @@ class HttpRefusal(Exception):
 
     def answer(self) -> web.Response:
         return json_answer({"error": self.message, **self.more}, status=self.status, headers=self.headers)
+
+
+def number_in(query: Query, name: str, least: int = 0, most: int = (1 << 31) - 1) -> int | None:
+    """Returns a number among the parameters of a request; ``None`` if it is not given.
+
+    :raises HttpRefusal: if it is no number, or out of range.
+    """
+    text = query.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and least <= int(text) <= most):
+        raise HttpRefusal(400, f"{name} must be a number from {least} to {most}, got {cut(text, MOST_SHOWN)!r}")
+    return int(text)
 
 
 def later(message: str, **more: Any) -> HttpRefusal:

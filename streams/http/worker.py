@@ -8,21 +8,61 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
 
+from processor_api.clock import SystemClock
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
 from streams.http.access.proofs import PEER_PATH, Proofs
-from streams.http.responses import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_bytes, json_text
+from streams.http.responses import (
+    RETRY_AFTER,
+    HttpRefusal,
+    Query,
+    ServedApplication,
+    json_answer,
+    json_bytes,
+    json_text,
+    number_in,
+)
 from streams.observing.diagnosis import why_no_output
 from streams.threads import Threads
 
 T = TypeVar("T")
 
 ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")
+KEPT_S = 1.0
+"""How long what `/ready` says of lag and commits is kept: probes need no token, so they must cost little."""
+
+
+@dataclass(frozen=True)
+class ReadyLimits:
+    """What a request of `/ready` takes for ready, besides that the worker does its part."""
+
+    max_lag: int | None
+    """The most offsets that the tasks of a worker may have left to process, together."""
+    max_commit_age_ms: int | None
+    """How long ago the last good commit of each thread may be."""
+
+    @classmethod
+    def of(cls, query: Query) -> ReadyLimits | None:
+        """Returns the limits of a request, if it has some.
+
+        :raises HttpRefusal: if one is no number, or has another name.
+        """
+        names = {"max_lag", "max_commit_age_ms"}
+        if unknown := sorted(set(query) - names):
+            raise HttpRefusal(400, f"/ready takes {' and '.join(sorted(names))}, got {unknown[0][:80]!r}")
+        return cls(number_in(query, "max_lag"), number_in(query, "max_commit_age_ms")) if query else None
+
+    def hold(self, lag: int | None, commit_age_ms: int) -> bool:
+        """Whether a worker is within them; a lag that is not known is not."""
+        return (self.max_lag is None or (lag is not None and lag <= self.max_lag)) and (
+            self.max_commit_age_ms is None or commit_age_ms <= self.max_commit_age_ms
+        )
 
 
 class WorkerPages:
@@ -33,6 +73,8 @@ class WorkerPages:
         self._proofs = proofs
         self._pictures: dict[str, bytes] = {}
         self._helper = threads.helper("http-status")
+        self._progress: tuple[float, int | None, int] = (-KEPT_S, None, 0)
+        """When it was looked at, the lag of all tasks, and the age of the last commit in ms."""
 
     def close(self) -> None:
         """Ends the thread."""
@@ -68,10 +110,28 @@ class WorkerPages:
         return json_answer({"state": state}, status=503 if state in ENDED else 200)
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        """Answers 200 while the worker does its part (`KafkaStreams.is_ready`), else 503."""
+        """Answers 200 while the worker does its part (`KafkaStreams.is_ready`) within the limits of the request, else
+        503."""
+        limits = ReadyLimits.of(request.query)
         ready = self._application.is_ready()
-        fields = {"ready": ready, "state": str(self._application.state)}
+        fields: dict[str, Any] = {"ready": ready, "state": str(self._application.state)}
+        if limits is not None:
+            lag, age_ms = await self._made(self._measured)
+            ready = ready and limits.hold(lag, age_ms)
+            fields |= {"ready": ready, "lag": lag, "commit_age_ms": age_ms}
         return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
+
+    def _measured(self) -> tuple[int | None, int]:
+        """Returns the lag of all tasks, ``None`` if that of one is not known, and the age of the last good commit."""
+        now = SystemClock().monotonic()
+        at, lag, age_ms = self._progress
+        if now - at >= KEPT_S:
+            status = self._application.status()
+            lags = [task.lag for task in status.tasks]
+            lag = None if None in lags else sum(one for one in lags if one is not None)
+            age_ms = max((thread.commit_age_ms for thread in status.threads), default=0)
+            self._progress = now, lag, age_ms
+        return lag, age_ms
 
     async def state(self, request: web.Request) -> web.StreamResponse:
         """Answers with all that is known of the worker now (`KafkaStreams.status`), and why nothing comes out of it."""

@@ -218,6 +218,8 @@ class ThreadStatus:
     poll_ratio: float
     commit_latency_ms: float | None
     """The mean time of a commit, in the windows of the metrics; ``None`` if there was none."""
+    commit_age_ms: int = 0
+    """How long ago a commit last succeeded, or found nothing to do."""
     waits_for_topology: bool = False
     """Whether it waits until workers of another topology have left the group."""
     group_status: str | None = None

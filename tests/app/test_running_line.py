@@ -40,6 +40,21 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
     assert len(said(caplog)) == 1
 
 
+def test_a_worker_that_gets_its_first_tasks_later_says_so(
+    make_cluster: Callable[..., Cluster], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log ended with "no task so far" while it processed records."""
+    caplog.set_level("INFO", "streams")
+    cluster = make_cluster()
+    first = cluster.start(passing_on())
+    cluster.start(passing_on())
+    wait_until("it has none", lambda: any("no task on 1 thread" in line for line in said(caplog)))
+    caplog.clear()
+    first.close()
+    wait_until("it has the task", lambda: said(caplog))
+    assert said(caplog)[0].startswith("running: 1 task on 1 thread; ")
+
+
 @pytest.mark.parametrize(
     ("settings", "tasks", "threads", "line"),
     [

@@ -39,6 +39,22 @@ def test_probes_say_whether_the_worker_lives_and_is_ready(cluster: Cluster) -> N
         ask(port, "/live")
 
 
+def test_readiness_has_limits_for_lag_and_commits(cluster: Cluster) -> None:
+    app, port = started(cluster)
+    cluster.send("a")
+    wait_until("it has caught up", lambda: ask(port, "/ready?max_lag=0").status == 200)
+    found = ask(port, "/ready?max_lag=0&max_commit_age_ms=3600000").json
+    assert (found["ready"], found["lag"]) == (True, 0)
+    assert 0 <= found["commit_age_ms"] < 3_600_000
+    app.pause()
+    cluster.send("b", "c")
+    wait_until("two wait", lambda: ask(port, "/ready?max_lag=2").json["lag"] == 2)
+    assert [ask(port, f"/ready?max_lag={most}").status for most in (1, 2)] == [503, 200]
+    assert ask(port, "/ready").status == 200
+    for query in ("max_lag=-1", "max_lag=x", "max_lags=1", "max_commit_age_ms="):
+        assert ask(port, f"/ready?{query}").status == 400, query
+
+
 def test_the_port_is_free_after_the_close_and_can_be_taken_again(cluster: Cluster) -> None:
     app, port = started(cluster)
     app.close()
