@@ -24,7 +24,6 @@ from streams.http.processor_share import ProcessorShare
 from streams.http.reads import (
     COMMON,
     MOST_KEYS,
-    MOST_SHOWN,
     After,
     StoreSerdes,
     Terms,
@@ -35,6 +34,7 @@ from streams.http.reads import (
     terms_of,
 )
 from streams.http.responses import (
+    MOST_SHOWN,
     HttpRefusal,
     ServedApplication,
     json_answer,

@@ -102,6 +102,7 @@ def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: 
         "state",
         "stalled-partitions",
         "service-outage-total",
+        "last-commit-seconds-ago",
     }
     assert (thread["task-created-total"], thread["task-closed-total"]) == (1, 0)
     assert thread["process-total"] == 3
