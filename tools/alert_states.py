@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,17 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from processor_api.clock import SystemClock
-from streams import Avro, KafkaStreams, Materialized, StreamsBuilder
+from streams import Avro, ClientState, KafkaStreams, Materialized, StreamsBuilder, log_and_continue_processing
 from streams.http.exposition import exposition
+from streams.kafka.confluent.clients import ConfluentClients
+from streams.kafka.ports import NewTopic
 from streams.testing import EmbeddedKafka
 from tools.kafka.broker import Broker
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "packaging" / "alert_states"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests" / "packaging" / "alert_states"
+RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 INTERVAL_S = 1.0
 JOB = "streams"
 CLOCK = SystemClock()
@@ -89,7 +95,11 @@ def counts(mapper: Callable[[str], Any] = str) -> StreamsBuilder:
 
 
 def _settings(**more: Any) -> dict[str, Any]:
-    return {"application.id": "app", "statistics.interval.ms": 1000, **{k.replace("_", "."): v for k, v in more.items()}}
+    return {
+        "application.id": "app",
+        "statistics.interval.ms": 1000,
+        **{k.replace("_", "."): v for k, v in more.items()},
+    }
 
 
 @contextmanager
@@ -128,7 +138,9 @@ def idle_exactly_once(recording: Recording) -> None:
 def quiet_partition(recording: Recording) -> None:
     """Joins two topics, of which one gets nothing more."""
     builder = StreamsBuilder(key_serde="string", value_serde="string")
-    builder.stream("in").join(builder.table("table", materialized="kept"), lambda left, right: f"{left}{right}").to("out")
+    builder.stream("in").join(builder.table("table", materialized="kept"), lambda left, right: f"{left}{right}").to(
+        "out"
+    )
     with _embedded("in", "table", "out") as (kafka, send):
         app = kafka.start(builder, _settings())
         send(20, "table")
@@ -164,8 +176,6 @@ def rebalancing(recording: Recording) -> None:
 
 def poison_skipped(recording: Recording) -> None:
     """A record fails, and the handler continues."""
-    from streams import log_and_continue_processing
-
     settings = _settings(processing_exception_handler=log_and_continue_processing)
     with _embedded("in", "out") as (kafka, send):
         app = kafka.start(counts(_not_w3), settings)
@@ -178,6 +188,11 @@ def poison(recording: Recording) -> None:
         app = kafka.start(counts(_not_w3), _settings())
         recording.run({"one": app}, 2)
         recording.run({"one": app}, 13, lambda: send(5))
+
+
+def _slowly(value: str) -> str:
+    CLOCK.wait(0.02)
+    return value
 
 
 def _not_w3(value: str) -> str:
@@ -201,31 +216,54 @@ def full_disk(recording: Recording) -> None:
     """Has no room for its stores, and input that waits."""
     with ExitStack() as opened:
         state = opened.enter_context(tempfile.TemporaryDirectory())
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", state], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", state], check=True)
         opened.callback(subprocess.run, ["umount", "--lazy", state], check=True)
         kafka, send = opened.enter_context(_embedded("in", "out"))
         app = kafka.start(counts(), _settings(state_dir=state))
         recording.run({"one": app}, 3, lambda: send(20))
         filler = Path(state, "filler")
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-                    file.flush()
-            except OSError:
-                pass
+        with suppress(OSError), filler.open("wb", buffering=0) as file:  # until it is full
+            while True:
+                file.write(bytes(4096))
         recording.run({"one": app}, 17, lambda: send(200))
 
 
 def without_broker(recording: Recording) -> None:
-    """Its only broker is stopped while records come."""
-    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
-        broker.start()
-        _record_outage(recording, broker)
+    """Its only broker is killed while it has work."""
+    with Broker() as broker:
+        _outage(recording, broker, broker.kill)
 
 
-def _record_outage(recording: Recording, broker: Broker) -> None:
-    raise NotImplementedError
+def silent_broker(recording: Recording) -> None:
+    """Its only broker does not respond any more while it has work."""
+    with Broker() as broker:
+        _outage(recording, broker, broker.freeze)
+        broker.thaw()
+
+
+def _outage(recording: Recording, broker: Broker, begin: Callable[[], object]) -> None:
+    clients = ConfluentClients()
+    config = {"bootstrap.servers": broker.bootstrap}
+    with closing(clients.admin(config)) as admin:
+        admin.create_topics([NewTopic(name=name, partitions=2, replication_factor=1) for name in ("in", "out")])
+    producer = clients.producer(config)
+
+    def send() -> None:
+        for number in range(100):
+            producer.produce("in", f"w{number}".encode(), b"k", number % 2, None, None, 1)
+        producer.flush()
+
+    with tempfile.TemporaryDirectory() as state:
+        # A request is given up after 6 s instead of 60, so that the recording is short.
+        more = {"producer.socket.timeout.ms": 6000, "consumer.socket.timeout.ms": 6000, "commit.interval.ms": 3000}
+        app = KafkaStreams(counts(_slowly), {**_settings(state_dir=state), **config, **more})
+        app.start()
+        assert app.wait(60, state=ClientState.RUNNING), (app.state, app.failure)
+        recording.run({"one": app}, 5, send)
+        send()
+        begin()
+        recording.run({"one": app}, 45)  # a request that is not answered is given up after 30 s
+        app.close(1)
 
 
 STATES: dict[str, Callable[[Recording], None]] = {
@@ -242,20 +280,29 @@ STATES: dict[str, Callable[[Recording], None]] = {
         without_registry,
         full_disk,
         without_broker,
+        silent_broker,
     )
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Records the metrics of applications in the states of alerts.")
-    parser.add_argument("states", nargs="*", choices=[*STATES, []], help="default: all")
+    parser.add_argument("states", nargs="*", metavar="STATE", help=f"{', '.join(STATES)}; default: all")
+    wanted = frozenset(re.findall(r"\b(?:kafka_streams_\w+|up(?=\{))", RULES.read_text()))
+    FOLDER.mkdir(exist_ok=True)
     for name in parser.parse_args().states or STATES:
         recording = Recording()
         STATES[name](recording)
-        FOLDER.mkdir(exist_ok=True)
-        path = FOLDER / f"{name}.json"
-        path.write_text(json.dumps({"interval_s": INTERVAL_S, "series": dict(sorted(recording.series.items()))}))
-        sys.stdout.write(f"{name}: {recording.samples} samples of {len(recording.series)} series\n")
+        names = sorted({one.partition("{")[0] for one in recording.series})
+        series = {
+            _UUID.sub("UUID", one): [None if value is None else round(value, 3) for value in values]
+            for one, values in sorted(recording.series.items())
+            if one.partition("{")[0] in wanted
+        }
+        lines = ",\n".join(f"  {json.dumps(one)}: {json.dumps(values)}" for one, values in series.items())
+        text = f'{{"interval_s": {INTERVAL_S},\n "names": {json.dumps(names)},\n "series": {{\n{lines}\n}}}}\n'
+        (FOLDER / f"{name}.json").write_text(text)
+        sys.stdout.write(f"{name}: {recording.samples} samples of {len(series)} series\n")
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ class ApplicationRun:
         self.listeners = StateListeners()
         self.paused = False
         self._tasks_logged: int | None = None
-        """With how many tasks it was running, as last logged; ``None`` before it has run."""
+        """The number of tasks in the last line about what runs; ``None`` before the application has run."""
         self.failure: Exception | None = None
         """The error that ended the application, or the close; ``None`` if there was none."""
         self.resources: ApplicationResources | None = None

@@ -199,7 +199,7 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         ratio = f"share of the time that the thread spends on {what}, from 0 to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
     ago = MetricName("last-commit-seconds-ago", THREAD, "seconds since the last good commit, or look for one", tags)
-    yield Gauge(ago, counters.since_commit_s)
+    yield Gauge(ago, counters.times.since_commit_s)
     yield from _of_group(counters.group, tags)
     stalled = "input partitions that have records but deliver none"
     yield Gauge(MetricName("stalled-partitions", THREAD, stalled, tags), thread.stalled_partitions)
@@ -208,7 +208,7 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
     )
     yield Gauge(MetricName("service-outage-total", THREAD, away, tags), thread.outages)
     since = "when the thread was started, in ms since 1970"
-    yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
+    yield _gauge("thread-start-time", since, THREAD, tags, counters.times, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
     yield _gauge("state", "the state of the thread", THREAD, tags, thread, "state")
 

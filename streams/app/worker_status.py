@@ -25,7 +25,7 @@ def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> 
     config, topology = parts.config, parts.topology
     threads = list(run.threads or ())
     global_thread = None if resources is None else resources.global_stores.thread
-    started = [thread.counters.started_at_ms for thread in threads]
+    started = [thread.counters.times.started_at_ms for thread in threads]
     return WorkerStatus(
         application_id=config.application_id,
         client_id=(config.client_id if resources is None else resources.client_id) or "",

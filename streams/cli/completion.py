@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.cli.command_parser import CommandParser, Commands
-from streams.cli.output.failures import CLEAN
+from streams.cli.output.causes import CLEAN
 from streams.cli.output.terminal import say_lines
 
 NAME = "completion"

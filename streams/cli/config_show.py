@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from streams.cli.output.failures import CLEAN
+from streams.cli.output.causes import CLEAN
 from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options, given_settings
 

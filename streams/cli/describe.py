@@ -15,7 +15,7 @@ from processor_api.topology.layout import Difference, TopologyLayout, difference
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say_error, say_lines
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology

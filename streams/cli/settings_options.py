@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.topology_function import import_from, named_app, settings_in
 from streams.cli.working_directory import from_start, still_there
 from streams.config.files import read_settings

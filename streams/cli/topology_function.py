@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
-from streams.cli.output.failures import CannotRun, place_of
+from streams.cli.output.causes import CannotRun
+from streams.cli.output.failures import place_of
 from streams.cli.working_directory import from_start
 from streams.origin import check_origin
 from streams.user_exits import passes

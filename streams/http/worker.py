@@ -40,12 +40,12 @@ KEPT_S = 1.0
 
 @dataclass(frozen=True)
 class ReadyLimits:
-    """What a request of `/ready` takes for ready, besides that the worker does its part."""
+    """Limits that a request of `/ready` sets, besides that the worker does its part."""
 
     max_lag: int | None
     """The most offsets that the tasks of a worker may have left to process, together."""
     max_commit_age_ms: int | None
-    """How long ago the last good commit of each thread may be."""
+    """The largest age of the last good commit of each thread, in ms."""
 
     @classmethod
     def of(cls, query: Query) -> ReadyLimits | None:

@@ -63,7 +63,7 @@ def thread_status(thread: StreamThread) -> ThreadStatus:
         commit_ratio=windows.rate("commit_s"),
         poll_ratio=windows.rate("poll_s"),
         commit_latency_ms=None if math.isnan(latency) else latency * 1000,
-        commit_age_ms=int(counters.since_commit_s() * 1000),
+        commit_age_ms=int(counters.times.since_commit_s() * 1000),
         waits_for_topology=thread.waits_for_another_topology(),
         group_status=thread.group_status(),
         outages=thread.outages(),

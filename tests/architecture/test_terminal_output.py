@@ -14,7 +14,7 @@ PLACE = ROOT / "streams" / "cli" / "output" / "terminal.py"
 ROOMS = ("streams", "state", "processor_api")
 
 ALLOWED = {
-    "streams/cli/run/worker.py": "a signal handler, which may not take the lock of a stream; the text is its own",
+    "streams/cli/output/failures.py": "a signal handler, which may not take the lock of a stream; the text is its own",
     "streams/cli/try_command/output.py": "a table with colours, whose cells are escaped one by one",
     "streams/spark/backfill/progress.py": "a bar that is drawn over itself, of numbers and a name of its own",
     "streams/app/after_script.py": "no command; the text is its own, about an application whose id Kafka allows",

@@ -179,6 +179,16 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "StreamsLagGrows": ({f"{LAG}{{{PLACE}}}": "0x19 0+1000x60"}, "25m", "60m"),
     "StreamsThreadBusy": ({'kafka_streams_thread_process_ratio{thread_id="t"}': "0.5x9 0.95x40"}, "20m", "30m"),
+    "StreamsCommitsFail": (
+        {'kafka_streams_thread_last_commit_seconds_ago{job="app",thread_id="t"}': "0x9 0+60x30"},
+        "13m",
+        "18m",
+    ),
+    "StreamsServiceAway": (
+        {'kafka_streams_thread_service_outage_total{job="app",instance="w"}': "0x9 2x5 4x30"},
+        "9m",
+        "14m",
+    ),
     "StreamsBrokerSilent": (
         {'kafka_streams_producer_node_request_timeout_total{job="app",node_id="node-2"}': "0x9 3x30"},
         "9m",
@@ -220,3 +230,77 @@ def test_an_alert_fires_when_it_should_and_not_before(alert: str, tmp_path: Path
     path = tmp_path / "test.yml"
     path.write_text(json.dumps(tests))
     promtool("test", "rules", path)
+
+
+STATES = ROOT / "tests" / "packaging" / "alert_states"
+HOLD_S = 2400
+"""For how long the last sample of a recorded state goes on."""
+FIRES: dict[str, set[str]] = {
+    "busy": set(),
+    "idle": set(),
+    "idle_exactly_once": set(),
+    "quiet_partition": set(),
+    "restoring": set(),
+    "rebalancing": set(),
+    "poison_skipped": {"StreamsRecordsFail"},
+    "poison": {"StreamsThreadFailed", "StreamsWorkerGone"},
+    "without_registry": {"StreamsServiceAway", "StreamsWorkerNotReady"},
+    "full_disk": {"StreamsCommitsFail", "StreamsStandsStill"},
+    "without_broker": {"StreamsCommitsFail"},
+    "silent_broker": {"StreamsCommitsFail", "StreamsStandsStill"},
+}
+"""The alerts that fire in each recorded state (`tools/alert_states.py`) within 40 minutes, and no others."""
+
+
+def recorded(state: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((STATES / f"{state}.json").read_text())
+    return found
+
+
+def values_of(name: str, samples: list[float | None]) -> str:
+    """The samples, then the last one for as long as the state goes on; what counts seconds since something goes on."""
+    *_, before, last = samples
+    text = " ".join("_" if one is None else f"{one}" for one in samples)
+    if last is None:
+        return text
+    grows = "_seconds_ago" in name and before is not None and last - before > 0.5
+    return f"{text} {last}+{1 if grows else 0}x{HOLD_S}"
+
+
+def fired(series: dict[str, str], tmp_path: Path, expected: set[str]) -> None:
+    """Has promtool run the rules on the series, a sample a second, and compares which alerts fired at some time."""
+    asked = f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{HOLD_S}s]))'
+    samples = [{"labels": f'{{alertname="{one}"}}', "value": 1} for one in sorted(expected)]
+    test = {
+        "interval": "1s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": asked, "eval_time": f"{HOLD_S}s", "exp_samples": samples}],
+    }
+    path = tmp_path / "test.yml"
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "10s", "tests": [test]}))
+    promtool("test", "rules", path)
+
+
+def test_each_state_is_recorded() -> None:
+    assert {path.stem for path in STATES.glob("*.json")} == FIRES.keys()
+    names = {name for state in FIRES for name in recorded(state)["names"]}
+    wanted = {name for expr in alerts().values() for name in re.findall(r"\bkafka_streams_\w+", expr)}
+    assert wanted <= names
+    on_board = {name for _, query in board() for name in re.findall(r"\bkafka_streams_\w+", query)}
+    assert on_board <= names
+
+
+@pytest.mark.parametrize("state", FIRES)
+def test_an_alert_fires_in_the_state_it_is_for_and_in_no_other(state: str, tmp_path: Path) -> None:
+    """An idle application that is healthy paged its owner."""
+    series = {name: values_of(name, samples) for name, samples in recorded(state)["series"].items()}
+    fired(series, tmp_path, FIRES[state])
+
+
+def test_a_restore_that_takes_long_is_told(tmp_path: Path) -> None:
+    """The recorded one, stopped in its middle."""
+    found = recorded("restoring")["series"]
+    (ready,) = [samples for name, samples in found.items() if name.startswith("kafka_streams_ready")]
+    middle = next(number for number, one in enumerate(ready) if one == 0.0)
+    series = {name: values_of(name, samples[: middle + 1]) for name, samples in found.items()}
+    fired(series, tmp_path, {"StreamsWorkerNotReady"})

@@ -19,7 +19,8 @@ from bad_input_support import app
 from bad_input_support.rows import MODULES, REPOSITORY, Outcome, Row, check
 from bad_input_support.table import CODE, TABLE
 from processor_api.errors import StreamsError
-from streams.cli.output.failures import CannotRun, report
+from streams.cli.output.causes import CannotRun
+from streams.cli.output.failures import report
 from streams.cli.run.command import refuse_free_threading
 
 Outcomes = Callable[[Row], Outcome]

@@ -26,7 +26,7 @@ from streams.cli.doctor.cluster_checks import (
     topic_findings,
 )
 from streams.cli.doctor.machine_checks import open_files, space
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.findings import fail, fails, ok, warn
 from streams.kafka.confluent.rights import Rights
 from streams.kafka.ports import Admin, OffsetAndMetadata

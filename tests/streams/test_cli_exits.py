@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli.main import main
-from streams.cli.output.failures import CANNOT_RUN, FAILED
+from streams.cli.output.causes import CANNOT_RUN, FAILED
 
 APP = """
 import asyncio, sys

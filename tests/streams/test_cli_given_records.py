@@ -21,7 +21,7 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.user_code.given_serdes import as_serde
 from state.formats.windowed_serdes import WindowedSerdes
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.records.generate import Inventor
 from streams.cli.records.input_lines import LineReader
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.run.readiness import shown_readiness
 from streams.cli.run.worker_channel import SupervisorLine, WorkerLine
 

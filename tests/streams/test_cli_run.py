@@ -19,7 +19,7 @@ from processor_api.task_id import TaskId
 from processor_api.topology.topology import Topology
 from streams.cli.main import main
 from streams.cli.output import logs
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.run import command as run
 from streams.cli.run.worker import StopRequest, stop_with_supervisor
 from streams.cli.run.worker_channel import SupervisorLine

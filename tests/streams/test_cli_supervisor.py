@@ -499,7 +499,7 @@ def test_workers_that_all_die_of_the_same_before_they_run_are_not_started_again(
     command = dying(tmp_path, [told("no topic for task 0_1")], [told("no topic for task 0_17")])
     supervisor = Supervisor(command, 2, policy=RestartPolicy(first_delay_s=600.0))
     assert supervisor.run() == 1
-    assert supervisor.failure == "none of the 2 workers started: no topic for task 0_1"
+    assert supervisor.failure.text == "none of the 2 workers started: no topic for task 0_1"
     assert (tmp_path / "starts").read_text() == "xx"
 
 
@@ -519,7 +519,7 @@ def test_workers_that_die_of_anything_else_are_started_again(tmp_path: Path, liv
     supervisor = Supervisor(dying(tmp_path, *lives), 2, policy=SOON)
     assert supervisor.run() == 1
     assert supervisor.failure is not None
-    assert re.match(r"worker [01] died \d times within \d+ s", supervisor.failure)
+    assert re.match(r"worker [01] died \d times within \d+ s", supervisor.failure.text)
     assert len((tmp_path / "starts").read_text()) > 2
 
 
@@ -530,7 +530,7 @@ def test_the_error_of_a_worker_that_ran_is_reported_with_each_death(
     supervisor = Supervisor(dying(tmp_path, [RUNS, told("division by zero")]), 1, policy=SOON)
     assert supervisor.run() == 1
     assert supervisor.failure is not None
-    assert supervisor.failure.endswith(", the last time by: division by zero")
+    assert supervisor.failure.text.endswith(", the last time by: division by zero")
     deaths = [one for one in caplog.records if one.message == "worker died, restarting"]
     assert deaths
     assert {one.error for one in deaths} == {"division by zero"}  # type: ignore[attr-defined]

@@ -9,7 +9,8 @@ import pytest
 
 from processor_api.errors import TopologyError
 from processor_api.topology.topology import Topology
-from streams.cli.output.failures import CannotRun, described
+from streams.cli.output.causes import CannotRun
+from streams.cli.output.failures import described
 from streams.cli.topology_function import load_topology
 
 MODULE = """

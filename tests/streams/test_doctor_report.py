@@ -12,7 +12,7 @@ import streams
 from quick_process import run
 from streams.cli.cluster.workers import Seen
 from streams.cli.doctor.report import LOG_BYTES, LOG_LINES, Examined, report
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.findings import fail, ok
 from streams.config.client_properties import PROPERTIES
 from streams.config.secrets import MASK, Redaction, is_private, is_secret, public_value

@@ -14,7 +14,7 @@ from processor_api.errors import ConfigError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.topology.topology import Topology
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.terminal import say_error
 from streams.cli.output.waiting_notice import WaitingNotice
 from streams.cli.settings_options import given_settings

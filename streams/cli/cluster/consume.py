@@ -22,7 +22,7 @@ from streams.cli.cluster.positions import PartitionReading, start_of, start_offs
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
 from streams.cli.settings_options import add_settings_options

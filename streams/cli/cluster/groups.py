@@ -17,7 +17,7 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.upgrade_topology import UPGRADE, upgrade
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
@@ -117,7 +117,7 @@ class GroupLag:
 
     @property
     def first(self) -> int | None:
-        """Where it begins to read, if that is known."""
+        """The offset at which it begins to read, if that is known."""
         return self.start if self.committed is None else self.committed
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.forms.times import time_ms
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer

@@ -20,7 +20,8 @@ from processor_api.texts import shown
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
-from streams.cli.output.failures import CLEAN, CannotRun, described
+from streams.cli.output.causes import CLEAN, CannotRun
+from streams.cli.output.failures import described
 from streams.cli.output.terminal import counted, counted_were, say, say_error
 from streams.cli.output.waiting_notice import WaitingNotice, standard_input
 from streams.cli.records.files import items_of_file

@@ -17,7 +17,7 @@ from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.groups import GroupLag, control_topics, lags_of
 from streams.cli.cluster.workers import add_worker_options, on_this_machine, over_http, token_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, say_error
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP

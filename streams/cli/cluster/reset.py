@@ -20,7 +20,7 @@ from streams.cli.cluster.connection import ClusterConnection, Target, partitions
 from streams.cli.cluster.positions import Start
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output import terminal
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP

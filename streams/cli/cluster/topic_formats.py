@@ -24,7 +24,7 @@ from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerd
 from state.registry.kinds import kind_of
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.cluster.connection import Target
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of, writer_of

@@ -17,7 +17,7 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.table_topics import POLICY, restored_from, table_remarks, table_topics
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP

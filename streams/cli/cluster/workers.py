@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processor_api.texts import plain_str
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 
 if TYPE_CHECKING:
     from streams.observing.status import WorkerStatus

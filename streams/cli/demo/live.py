@@ -13,7 +13,7 @@ from processor_api.serde import Serdes
 from processor_api.topology.function import TopologyLike
 from streams.cli.demo import shop
 from streams.cli.demo.crash import CUSTOMERS, MINUTE_MS, PARTITIONS, TOPICS, Order, name_of
-from streams.cli.output.failures import CLEAN
+from streams.cli.output.causes import CLEAN
 from streams.cli.output.terminal import say_lines
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.worker import Stopped, StopRequest

@@ -13,7 +13,7 @@ from types import ModuleType
 from processor_api.forms.times import time_ms
 from processor_api.topology.function import topology_of
 from streams.cli.demo.crash import Crash
-from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.causes import CLEAN, FAILED
 from streams.cli.output.terminal import has_colour, say, say_lines, say_title
 from streams.cli.records.input_lines import LineReader, TimeStep
 from streams.cli.records.json_lines import BadRecord

@@ -20,7 +20,7 @@ from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import PartitionReading
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.terminal import say_error
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP

@@ -20,7 +20,8 @@ from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.dlq import letters
-from streams.cli.output.failures import CLEAN, CannotRun, indented
+from streams.cli.output.causes import CLEAN, CannotRun
+from streams.cli.output.failures import indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
 from streams.cli.records.json_lines import headers_as_json
 from streams.cli.topology_function import APP_HELP

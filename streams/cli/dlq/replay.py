@@ -18,7 +18,7 @@ from processor_api.texts import repr_of, shown
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.command_parser import add_with_examples
 from streams.cli.dlq import letters
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, counted_were, say
 from streams.kafka.producing.transactions import transaction
 from streams.kafka.topics.application import Use, application_topics

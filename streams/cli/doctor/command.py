@@ -15,7 +15,7 @@ from processor_api.errors import ConfigError, StreamsError
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fails, warn
 from streams.cli.output.terminal import say, say_lines
 from streams.cli.output.waiting_notice import WaitingNotice

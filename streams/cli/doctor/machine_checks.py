@@ -10,7 +10,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from streams.app.open_files import ENOUGH_OPEN_FILES, open_file_limits, reachable_open_files
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.findings import Finding, fail, fails, ok, warn
 from streams.cli.run.command import refuse_free_threading
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from processor_api.texts import plain_str, shown
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.workers import Seen
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.findings import Finding
 from streams.config.secrets import Redaction, public_value
 from streams.config.sources import Given

@@ -20,14 +20,8 @@ from processor_api import errors
 from processor_api.standard_files import OutputGone
 from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, repr_of, shown
 from processor_api.user_code.lines import user_frames
-from streams.cli.output.causes import CANNOT_RUN, CLEAN, FAILED, CannotRun, remedy_of, status_of
+from streams.cli.output.causes import CannotRun, remedy_of, status_of
 from streams.cli.output.terminal import say_error, say_lines
-
-__all__ = [
-    "CANNOT_RUN", "CLEAN", "FAILED", "READER_GONE", "CannotRun", "LogLines", "Shown", "described", "give_up_output",
-    "indented", "is_reader_gone", "kind_and_text", "place_of", "report", "report_at_once", "report_text", "trace_of",
-    "user_trace",
-]  # fmt: skip
 
 log = logging.getLogger("streams.cli")
 
@@ -42,7 +36,7 @@ _MOST_FRAMES = 10
 _FEW_CHARACTERS = 4
 
 
-class Shown(str):
+class EscapedText(str):
     """A text of several lines that is escaped and cut, and is shown in a line of JSON as it is."""
 
 
@@ -160,7 +154,7 @@ def report(error: BaseException, *, trace: bool) -> int:
         place: dict[str, Any] = error.place() if isinstance(error, errors.StreamsError) else {}
         place = {name: value if isinstance(value, (int, str)) else repr_of(value) for name, value in place.items()}
         fields: dict[str, Any] = {
-            "error": Shown(described(error)),
+            "error": EscapedText(described(error)),
             "remedy": remedy_of(error),
             "status": status,
             **place,
@@ -184,7 +178,7 @@ def report_text(text: str, remedy: str, **fields: object) -> None:
     :param remedy: what to do about it; a field of the line.
     """
     if _ends_in_log():
-        _log_end({"error": Shown(text), "remedy": remedy, **fields}, None)
+        _log_end({"error": EscapedText(text), "remedy": remedy, **fields}, None)
     else:
         say_error(f"error: {text}")
 

@@ -15,7 +15,7 @@ import structlog
 
 from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output import terminal
-from streams.cli.output.failures import LogLines, Shown, described, indented, kind_and_text, place_of, trace_of
+from streams.cli.output.failures import LogLines, EscapedText, described, indented, kind_and_text, place_of, trace_of
 from streams.log import in_work, quieten_libraries
 
 # Prepares the fields of a log line: errors become words, texts are escaped and cut.
@@ -64,7 +64,7 @@ def _first_cause(error: BaseException) -> BaseException:
 def bounded(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Escapes and cuts each field but those that :class:`ErrorFields` reads, which has to come after."""
     for name, value in event.items():
-        if name not in _OF_ERRORS and not isinstance(value, (*_PLAIN, Shown)):
+        if name not in _OF_ERRORS and not isinstance(value, (*_PLAIN, EscapedText)):
             event[name] = _bounded(value)
     return event
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.forms.json_values import as_json
 from processor_api.texts import shown
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.records.input_lines import Item, LineReader, TypedRowReader, record_of_row
 from streams.cli.records.json_lines import BadRecord, GivenRecord
 

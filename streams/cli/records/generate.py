@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from processor_api.serde import Serde, Serdes
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.records.input_lines import Item, TimeStep
 from streams.cli.records.json_lines import GivenRecord
 from streams.serdes.values import DoesNotFit, fitted

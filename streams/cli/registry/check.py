@@ -14,7 +14,7 @@ from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.connection import target_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.causes import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from state.directory.file_lock import has_process_locks
-from streams.cli.output.failures import CLEAN, CannotRun, report, report_text
+from streams.cli.output.causes import CLEAN, CannotRun
+from streams.cli.output.failures import report, report_text
 from streams.cli.output.logs_options import add_log_options, name_application
 from streams.cli.output.terminal import say_error
 from streams.cli.run.former_process import FormerProcess
@@ -271,7 +272,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
             with _front(config, arguments.workers) as supervisor.processes.front:
                 status = supervisor.run()
     if supervisor.failure is not None:
-        report_text(supervisor.failure, supervisor.remedy)
+        report_text(supervisor.failure.text, supervisor.failure.remedy)
     return status
 
 

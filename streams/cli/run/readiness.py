@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 
 log = logging.getLogger("streams.cli")
 

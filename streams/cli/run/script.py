@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
 from processor_api.topology.function import TopologyLike
-from streams.cli.output.failures import CLEAN, report
+from streams.cli.output.causes import CLEAN
+from streams.cli.output.failures import report
 from streams.cli.run.command import kafka_streams, keep_files_private, refuse_free_threading, say_derived_id
 from streams.cli.run.readiness import shown_readiness
 from streams.cli.run.signals import on_stop_signals

@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
-from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
+from streams.cli.output.causes import CANNOT_RUN, CLEAN, FAILED
+from streams.cli.output.failures import READER_GONE
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.worker_channel import WorkerLine
@@ -41,6 +42,15 @@ _LONGEST_S = 10.0
 """So long a restart waits at most until its predecessor is taken over."""
 
 
+class GivenUp(NamedTuple):
+    """The reason why all workers were given up."""
+
+    text: str
+    """The words, with the error of the worker that was the last to die."""
+    remedy: str
+    """The remedy, for the log."""
+
+
 @dataclass
 class _Worker:
     number: int
@@ -53,8 +63,8 @@ class _Worker:
     """The sockets to its process."""
     last_words: str | None = field(default=None, init=False)
     """The error by which its last process ended, if it could say so."""
-    remedy: str = ""
-    """What to do about that."""
+    remedy: str = field(default="", init=False)
+    """The remedy for that."""
     taken_over: threading.Thread | None = field(default=None, init=False)
     """Ends what its last process has left with the brokers, if that died."""
     has_run: bool = field(default=False, init=False)
@@ -211,10 +221,8 @@ class Supervisor:
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         :param ready: called again and again with whether every worker is ready.
         """
-        self.failure: str | None = None
-        """The words that say why all was given up, with the error of the worker that was the last to die."""
-        self.remedy = ""
-        """What to do about it."""
+        self.failure: GivenUp | None = None
+        """Why all was given up, if it was."""
         policy = self._policy = policy or RestartPolicy()
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
@@ -357,16 +365,15 @@ class Supervisor:
             self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
-            self.remedy = remedy
             if status != CANNOT_RUN:
                 ended = "" if last_words is None else f", the last time by: {last_words}"
-                self.failure = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
+                text = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
+                self.failure = GivenUp(text, remedy)
             return
         if (same := self._same_failure()) is not None:
             worker.done = True
             self._outcome = FAILED
-            self.failure = f"none of the {len(self._workers)} workers started: {same}"
-            self.remedy = worker.remedy
+            self.failure = GivenUp(f"none of the {len(self._workers)} workers started: {same}", worker.remedy)
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         at_once = worker.has_run and restarts == 1 and self.take_overs is not None and self.take_overs.one_rebalance

@@ -14,7 +14,8 @@ from typing import Protocol
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.user_code.durations import Timeout
-from streams.cli.output.failures import FAILED, report_at_once, report_text
+from streams.cli.output.causes import FAILED
+from streams.cli.output.failures import report_at_once, report_text
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.worker_channel import SupervisorLine
 from streams.log import RepeatedLines

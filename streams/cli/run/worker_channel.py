@@ -138,7 +138,7 @@ class WorkerLine:
         self.last_words: str | None = None
         """The error that ended the process, of any kind."""
         self.remedy = ""
-        """What to do about it."""
+        """The remedy for it."""
         self.process: str | None = None
         """The id of its process at the brokers; ``None`` while it has no stream thread."""
         self.threads = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 

@@ -14,7 +14,7 @@ from processor_api.topology.layout import differences, layout_of
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.connection import Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.terminal import counted, say, table
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology, named_app

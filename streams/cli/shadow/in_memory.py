@@ -22,7 +22,8 @@ from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.connection import ClusterConnection, partitions_of
 from streams.cli.cluster.topic_formats import format_of
-from streams.cli.output.failures import CLEAN, FAILED, described
+from streams.cli.output.causes import CLEAN, FAILED
+from streams.cli.output.failures import described
 from streams.cli.output.terminal import counted, json_text, say, say_error
 from streams.cli.shadow.comparison import (
     LEFT_OUT,

@@ -20,7 +20,8 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 from streams.cli.cluster.connection import ClusterConnection, partitions_of
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
+from streams.cli.output.failures import described
 from streams.cli.output.terminal import counted, json_text, say, say_error, table
 from streams.cli.shadow.comparison import (
     LEFT_OUT,

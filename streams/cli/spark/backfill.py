@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import say, say_lines
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.settings import APPLICATION_ID, spark_settings

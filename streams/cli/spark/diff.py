@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say, say_error
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of

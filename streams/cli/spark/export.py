@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.spark.backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.cli.changes_nothing import changes_nothing, dry_run
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say_lines
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.backfill import read_cut

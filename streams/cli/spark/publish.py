@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import say_lines
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from streams.cli.output.failures import CLEAN
+from streams.cli.output.causes import CLEAN
 from streams.cli.output.terminal import say
 
 

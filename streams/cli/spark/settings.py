@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.run.command import say_derived_id
 from streams.cli.settings_options import given_settings
 from streams.config.sources import Given

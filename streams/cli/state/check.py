@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.causes import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, ok, warn
 from streams.cli.output.terminal import say
 from streams.cli.state.dump import serdes_of

@@ -12,7 +12,7 @@ from processor_api.errors import RetryableError, StreamsError
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, say_error, table
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP

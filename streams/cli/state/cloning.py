@@ -24,7 +24,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams.app.topics import TopicFitter
 from streams.cli.cluster.connection import partitions_of
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.output.terminal import say_error
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import CLONE, TopicPartitionMetadata, changelog_mark

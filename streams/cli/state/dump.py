@@ -19,7 +19,7 @@ from processor_api.texts import shown
 from processor_api.topology.topology import Topology
 from state.formats.keys import after_prefix, ends_of
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.state import where
 from streams.serdes.values import fitted, json_reader

@@ -11,7 +11,7 @@ from typing import Any
 
 from state.registry.kinds import KINDS
 from state.write_buffer.changelog_form import ChangelogForm
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say
 from streams.cli.state import dump
 from streams.cli.state.where import StorePlace, add_place_options, add_store_argument, place_of

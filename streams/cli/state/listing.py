@@ -9,7 +9,8 @@ from typing import Any
 from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED, described
+from streams.cli.output.causes import CLEAN, FAILED
+from streams.cli.output.failures import described
 from streams.cli.output.terminal import json_text, say, say_error, size_text, table
 from streams.cli.state.where import add_format_option, add_place_options, place_of
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from processor_api.errors import StateDirectoryError, StateError, StreamsError
 from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import ask, say
 from streams.cli.state.where import StorePlace, add_place_options, add_store_argument, place_of
 

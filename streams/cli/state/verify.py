@@ -11,7 +11,7 @@ from processor_api.topology.topology import Topology
 from state.directory.inspect import StoredTask
 from state.directory.metadata import METADATA_FILE, owner_of
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
 from streams.cli.state.where import add_place_options, add_store_argument, add_topology_option, place_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import StateError
 from processor_api.topology.topology import Topology
 from state.directory.inspect import StoredTask, applications_in, tasks_of
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.texts import printable
 from streams.cli.cluster.workers import Look, Seen, add_worker_options, on_this_machine, over_http, token_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import console, json_text, say, say_title, table
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from processor_api.errors import StreamsError
 from processor_api.forms.times import short_iso
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
+from streams.cli.output.causes import CLEAN, FAILED, CannotRun
+from streams.cli.output.failures import described, place_of
 from streams.cli.output.terminal import counted_were, say_error
 from streams.cli.output.waiting_notice import standard_input
 from streams.cli.records.files import items_of_file, merged

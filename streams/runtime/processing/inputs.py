@@ -371,7 +371,7 @@ class InputQueue:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are left to process up to the end of the partition; ``None`` while the end, or where to
+        """The offsets that are left to process up to the end of the partition; ``None`` while the end, or where to
         begin, is not known. Any thread may read it.
 
         What is processed does not count, committed or not, nor do markers of transactions behind the last record that

@@ -281,7 +281,7 @@ class ThreadLoop:
                 self._kept.call_timeout.committed(self._resources.pace, running)
                 self._kept.retry.reset()
             self._commit_again = False
-            self._kept.counters.all_committed()
+            self._kept.counters.times.all_committed()
             self._kept.full_disk.passed(Waiting.COMMIT)
         except DiskFullError as error:
             self._kept.full_disk.met(error, Waiting.COMMIT)

@@ -89,17 +89,32 @@ class GroupCounters:
         return -1.0 if self._ended is None else self._now() - self._ended
 
 
+class ThreadTimes:
+    """Holds when a thread was started, and when all that it had processed was last committed."""
+
+    def __init__(self, started_at_ms: int, now: Callable[[], float]) -> None:
+        self.started_at_ms = started_at_ms
+        self._now = now
+        self._all_committed_at = now()
+
+    def all_committed(self) -> None:
+        """Notes that all that was processed is committed, or that there is nothing to commit."""
+        self._all_committed_at = self._now()
+
+    def since_commit_s(self) -> float:
+        """Returns how long ago a commit last succeeded, or found nothing to do; since the start, if none has."""
+        return self._now() - self._all_committed_at
+
+
 class ThreadCounters:
     """Counts since the start of the thread. Written by the thread, read by any. Times are in seconds."""
 
     def __init__(self, started_at_ms: int, metrics: Metrics, now: Callable[[], float]) -> None:
-        self.started_at_ms = started_at_ms
+        self.times = ThreadTimes(started_at_ms, now)
         self.processed = self.commits = self.polls = 0
         self.process_s = self.commit_s = self.poll_s = 0.0
         self.process_s_max = self.commit_s_max = self.poll_s_max = 0.0
         """The largest of the window; of processing, for one record in the mean of a batch."""
-        self._now = now
-        self._all_committed_at = now()
         self.group = GroupCounters(metrics, now)
         """Counts what the group has done to the tasks of the thread."""
         self.windows = metrics.windows(
@@ -129,14 +144,6 @@ class ThreadCounters:
         self.commit_s += seconds
         if seconds > self.commit_s_max:
             self.commit_s_max = seconds
-
-    def all_committed(self) -> None:
-        """Notes that all that was processed is committed, or that there is nothing to commit."""
-        self._all_committed_at = self._now()
-
-    def since_commit_s(self) -> float:
-        """Returns how long ago a commit last succeeded, or found nothing to do; since the start, if none has."""
-        return self._now() - self._all_committed_at
 
 
 class DropReport:
