@@ -15,7 +15,7 @@ import structlog
 
 from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output import terminal
-from streams.cli.output.failures import LogLines, EscapedText, described, indented, kind_and_text, place_of, trace_of
+from streams.cli.output.failures import EscapedText, LogLines, described, indented, kind_and_text, place_of, trace_of
 from streams.log import in_work, quieten_libraries
 
 # Prepares the fields of a log line: errors become words, texts are escaped and cut.

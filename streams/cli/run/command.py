@@ -16,7 +16,6 @@ from state.directory.file_lock import has_process_locks
 from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.failures import report, report_text
 from streams.cli.output.logs_options import add_log_options, name_application
-from streams.cli.output.terminal import say_error
 from streams.cli.run.former_process import FormerProcess
 from streams.cli.run.readiness import Readiness, shown_readiness
 from streams.cli.run.signals import on_stop_signals

@@ -42,7 +42,7 @@ _LONGEST_S = 10.0
 """So long a restart waits at most until its predecessor is taken over."""
 
 
-class GivenUp(NamedTuple):
+class SupervisorFailure(NamedTuple):
     """The reason why all workers were given up."""
 
     text: str
@@ -221,7 +221,7 @@ class Supervisor:
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         :param ready: called again and again with whether every worker is ready.
         """
-        self.failure: GivenUp | None = None
+        self.failure: SupervisorFailure | None = None
         """Why all was given up, if it was."""
         policy = self._policy = policy or RestartPolicy()
         self._stop_timeout_s = stop_timeout_s
@@ -368,12 +368,12 @@ class Supervisor:
             if status != CANNOT_RUN:
                 ended = "" if last_words is None else f", the last time by: {last_words}"
                 text = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
-                self.failure = GivenUp(text, remedy)
+                self.failure = SupervisorFailure(text, remedy)
             return
         if (same := self._same_failure()) is not None:
             worker.done = True
             self._outcome = FAILED
-            self.failure = GivenUp(f"none of the {len(self._workers)} workers started: {same}", worker.remedy)
+            self.failure = SupervisorFailure(f"none of the {len(self._workers)} workers started: {same}", worker.remedy)
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         at_once = worker.has_run and restarts == 1 and self.take_overs is not None and self.take_overs.one_rebalance
