@@ -235,7 +235,7 @@ def without_broker(recording: Recording) -> None:
 
 
 def silent_broker(recording: Recording) -> None:
-    """Its only broker does not respond any more while it has work."""
+    """Its only broker does not respond now while it has work."""
     with Broker() as broker:
         _outage(recording, broker, broker.freeze)
         broker.thaw()

@@ -234,7 +234,7 @@ def test_an_alert_fires_when_it_should_and_not_before(alert: str, tmp_path: Path
 
 STATES = ROOT / "tests" / "packaging" / "alert_states"
 HOLD_S = 2400
-"""For how long the last sample of a recorded state goes on."""
+"""For how long the last sample of a recorded state continues."""
 FIRES: dict[str, set[str]] = {
     "busy": set(),
     "idle": set(),
@@ -246,8 +246,8 @@ FIRES: dict[str, set[str]] = {
     "poison": {"StreamsThreadFailed", "StreamsWorkerGone"},
     "without_registry": {"StreamsServiceAway", "StreamsWorkerNotReady"},
     "full_disk": {"StreamsCommitsFail", "StreamsStandsStill"},
-    "without_broker": {"StreamsCommitsFail"},
-    "silent_broker": {"StreamsCommitsFail", "StreamsStandsStill"},
+    "without_broker": {"StreamsCommitsFail", "StreamsStandsStill"},
+    "silent_broker": {"StreamsCommitsFail"},
 }
 """The alerts that fire in each recorded state (`tools/alert_states.py`) within 40 minutes, and no others."""
 
@@ -258,7 +258,7 @@ def recorded(state: str) -> dict[str, Any]:
 
 
 def values_of(name: str, samples: list[float | None]) -> str:
-    """The samples, then the last one for as long as the state goes on; what counts seconds since something goes on."""
+    """The samples, then the last one for as long as the state lasts; seconds since something are counted further."""
     *_, before, last = samples
     text = " ".join("_" if one is None else f"{one}" for one in samples)
     if last is None:

@@ -14,7 +14,7 @@ from typing import Any
 from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import say
 from streams.cli.working_directory import from_start
 from streams.version import __version__
