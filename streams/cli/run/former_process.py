@@ -20,7 +20,7 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from processor_api.texts import plain_str
-from streams.cli.output.failures import CannotRun
+from streams.cli.output.causes import CannotRun
 from streams.cli.settings_options import given_settings, without_remarks
 from streams.config import clients as client_configs
 from streams.config import values
