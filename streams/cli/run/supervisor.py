@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
@@ -25,7 +25,7 @@ from streams.cli.output.causes import CANNOT_RUN, CLEAN, FAILED
 from streams.cli.output.failures import READER_GONE
 from streams.cli.run.readiness import Readiness
 from streams.cli.run.signals import on_stop_signals
-from streams.cli.run.worker_channel import WorkerLine
+from streams.cli.run.worker_channel import ReportedError, WorkerLine
 from streams.cli.run.worker_processes import SPARE_REFUSED, Command, RestartPolicy, WorkerProcesses
 
 if TYPE_CHECKING:  # the supervisor needs the client only when a worker has died
@@ -42,15 +42,6 @@ _LONGEST_S = 10.0
 """So long a restart waits at most until its predecessor is taken over."""
 
 
-class SupervisorFailure(NamedTuple):
-    """The reason why all workers were given up."""
-
-    text: str
-    """The words, with the error of the worker that was the last to die."""
-    remedy: str
-    """The remedy, for the log."""
-
-
 @dataclass
 class _Worker:
     number: int
@@ -61,10 +52,8 @@ class _Worker:
     done: bool = False
     line: WorkerLine | None = field(default=None, init=False)
     """The sockets to its process."""
-    last_words: str | None = field(default=None, init=False)
-    """The error by which its last process ended, if it could say so."""
-    remedy: str = field(default="", init=False)
-    """The remedy for that."""
+    failure: ReportedError | None = field(default=None, init=False)
+    """The error by which its last process ended, if it could report one."""
     taken_over: threading.Thread | None = field(default=None, init=False)
     """Ends what its last process has left with the brokers, if that died."""
     has_run: bool = field(default=False, init=False)
@@ -221,7 +210,7 @@ class Supervisor:
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         :param ready: called again and again with whether every worker is ready.
         """
-        self.failure: SupervisorFailure | None = None
+        self.failure: ReportedError | None = None
         """Why all was given up, if it was."""
         policy = self._policy = policy or RestartPolicy()
         self._stop_timeout_s = stop_timeout_s
@@ -332,8 +321,9 @@ class Supervisor:
                 self.take_overs.prepare()
         if ended:
             worker.has_run = line.ran
-            worker.failed_early = None if line.ran else line.error
-            worker.last_words, worker.remedy = line.last_words, line.remedy
+            failure = worker.failure = line.failure
+            is_early = failure is not None and not (line.ran or failure.passes)
+            worker.failed_early = failure.text if failure is not None and is_early else None
             line.close()
             worker.line = None
         return line
@@ -347,10 +337,10 @@ class Supervisor:
 
     def _died(self, worker: _Worker, status: int, now: float) -> None:
         fields = {"worker": worker.number, "status": _status(status)}
-        last_words = worker.last_words or (KILLED if status == -signal.SIGKILL else None)
-        remedy = SEE_LINES if last_words is None else worker.remedy or KILLED_REMEDY
-        if last_words is not None:
-            fields |= {"error": last_words, "remedy": remedy}
+        failure = worker.failure or (ReportedError(KILLED, KILLED_REMEDY) if status == -signal.SIGKILL else None)
+        remedy = SEE_LINES if failure is None else failure.remedy
+        if failure is not None:
+            fields |= {"error": failure.text, "remedy": remedy}
         while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
             worker.deaths.popleft()
         worker.deaths.append(now)
@@ -366,14 +356,14 @@ class Supervisor:
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
             if status != CANNOT_RUN:
-                ended = "" if last_words is None else f", the last time by: {last_words}"
+                ended = "" if failure is None else f", the last time by: {failure.text}"
                 text = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
-                self.failure = SupervisorFailure(text, remedy)
+                self.failure = ReportedError(text, remedy)
             return
         if (same := self._same_failure()) is not None:
             worker.done = True
             self._outcome = FAILED
-            self.failure = SupervisorFailure(f"none of the {len(self._workers)} workers started: {same}", worker.remedy)
+            self.failure = ReportedError(f"none of the {len(self._workers)} workers started: {same}", remedy)
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         at_once = worker.has_run and restarts == 1 and self.take_overs is not None and self.take_overs.one_rebalance

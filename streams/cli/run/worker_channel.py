@@ -17,7 +17,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError
@@ -120,6 +120,15 @@ class SupervisorLine:
             os.write(self._descriptor, _line(fields))
 
 
+class ReportedError(NamedTuple):
+    """An error that ended a process."""
+
+    text: str
+    remedy: str
+    passes: bool = False
+    """Whether trying again may help."""
+
+
 class WorkerLine:
     """The supervisor's end of the sockets, for one process of a worker.
 
@@ -133,12 +142,8 @@ class WorkerLine:
         """Whether the worker has reported that it runs."""
         self.ready = False
         """Whether the worker has reported that it is ready, and not since that it is not."""
-        self.error: str | None = None
-        """The error that ended the process, unless trying again may help."""
-        self.last_words: str | None = None
-        """The error that ended the process, of any kind."""
-        self.remedy = ""
-        """The remedy for it."""
+        self.failure: ReportedError | None = None
+        """The error that ended the process, if it could report one."""
         self.process: str | None = None
         """The id of its process at the brokers; ``None`` while it has no stream thread."""
         self.threads = 0
@@ -189,8 +194,7 @@ class WorkerLine:
             self.topology = message.get("topology", self.topology)
             self.refused = message.get("refused", self.refused)
             if "error" in message:
-                self.last_words, self.remedy = str(message["error"]), str(message["remedy"])
-                self.error = None if message["passes"] else self.last_words
+                self.failure = ReportedError(str(message["error"]), str(message["remedy"]), bool(message["passes"]))
 
     def close(self) -> None:
         """Closes the socket; may be called again."""

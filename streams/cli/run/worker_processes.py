@@ -184,9 +184,10 @@ class WorkerProcesses:
         delay_s = self._policy.delay_s(self._spare_deaths + 1)
         self._spare_at, self._spare_deaths = now + delay_s, self._spare_deaths + 1
         spare.line.close()
+        error = None if spare.line.failure is None else spare.line.failure.text
         log.warning(
             "the spare process died; another one is started, and workers go on",
-            extra={"status": spare.process.returncode, "delay_s": delay_s, "error": spare.line.last_words},
+            extra={"status": spare.process.returncode, "delay_s": delay_s, "error": error},
         )
 
     def _begin(self, numbers: Sequence[int], more: Sequence[str], *, is_spare: bool = False) -> WorkerProcess:
