@@ -8,7 +8,6 @@ worker is, and stays when the worker is started again. Workers tell the address 
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -99,7 +98,6 @@ class FrontPages:
         return [
             web.get("/live", self.live),
             web.get("/ready", self.is_ready),
-            web.get("/state", self.state),
             web.get("/metrics", self.metrics),
             web.route("*", "/workers/{number}{path:/.*}", self.of_worker),
             web.route("*", "/{path:.*}", self.of_any),
@@ -127,11 +125,6 @@ class FrontPages:
             ready = None not in answers
         fields = {"ready": ready, "workers": len(self._ports), "alive": sum(self.alive)}
         return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
-
-    async def state(self, request: web.Request) -> web.StreamResponse:
-        """Answers with the state of each worker, by number; ``null`` for one that does not answer."""
-        states = await asyncio.gather(*(self._fetched(number, "/state", request) for number in range(len(self._ports))))
-        return json_answer({"workers": [None if state is None else json.loads(state) for state in states]})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         """Answers with the metrics of all workers, each with the label ``worker``, its number."""

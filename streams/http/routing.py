@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from streams.http.local_reads import MOST_KEYS_BYTES
 from streams.http.options import HttpOptions
 from streams.http.peers import Peer, Silent
 from streams.http.responses import HttpRefusal, later
+from streams.kafka.membership.group_picture import GroupProcess
 from streams.queries.owners import Owners
 from streams.threads import Threads
 
@@ -27,6 +29,12 @@ CONNECT_S = 2.0
 ANSWER_S = 10.0
 MOST_ANSWER_BYTES = MOST_KEYS_BYTES + (1 << 20)
 """The longest answer of another worker that is read: that about several keys, with its last line."""
+MOST_STATUS_BYTES = 16 << 20
+"""The longest status of another worker that is read."""
+MOST_WORKERS = 256
+"""The most workers of an application that are asked for their status."""
+PROCESSES_S = 5.0
+"""A list of the processes in the group that is older is asked for again."""
 MOST_AGE_S = 30.0
 """A map of owners that is older is asked for again; a younger one is tried first, since each owner checks that it is
 the owner."""
@@ -147,24 +155,16 @@ class Router:
         found = frozenset[str]() if task is None else self._owners.known.standbys.get(task, frozenset())
         return sorted(found - {self.own})
 
-    async def workers(self) -> list[dict[str, Any]]:
-        """Returns the address and the tasks of each worker that tells an address.
+    async def processes(self) -> frozenset[GroupProcess]:
+        """Returns the processes of the application, as the group has them.
 
         :raises HttpRefusal: if the group does not answer.
         """
         try:
-            await self._ask_group(MOST_AGE_S)
+            await self._ask_group(PROCESSES_S)
         except StreamsError as error:
             raise later(f"the workers cannot be read from the application's group: {error}") from error
-        known = self._owners.known
-        tasks: dict[str, list[str]] = {address: [] for address in sorted(known.members)}
-        for task, address in sorted(known.endpoints.items()):
-            if address is not None:
-                tasks.setdefault(address, []).append(str(task))
-        return [
-            {"address": address_of(address), "own": address == self.own, "tasks": found}
-            for address, found in tasks.items()
-        ]
+        return self._owners.known.processes
 
     async def _ask_group(self, max_age_s: float) -> None:
         """Has the map of owners read; requests at the same time wait for one reading."""
@@ -188,18 +188,59 @@ class Router:
         """
         path = f"/stores/{quote(store, safe='')}/{operation}"
         method = "GET" if body is None else "POST"
+        found = await self._proved(endpoint, method, path, params=dict(query), json=body)
+        return _lines(*found, endpoint)
+
+    async def status_of(self, endpoint: str) -> bytes:
+        """Returns the status of another worker, as it sends it.
+
+        :raises Unreachable: if the worker does not send one.
+        """
+        found, body = await self._proved(
+            endpoint, "GET", "/state", params={"worker": "self"}, most_bytes=MOST_STATUS_BYTES
+        )
+        if found != 200:
+            raise Unreachable(_error_in(body) or f"it responds with status {found}")
+        return body
+
+    async def workers_behind(self, endpoint: str) -> int:
+        """Returns how many workers there are behind the port of a supervisor, also those that are in no group now.
+
+        :param endpoint: the address of one of them, which has to show first that it has the token.
+        :raises Unreachable: if the port does not say so.
+        """
+        async with self._asked_peer(endpoint):
+            await self._tickets.headers(endpoint, renew=False)
+            port = endpoint.partition("/")[0]
+            _, body = await self._asked_for(port, "GET", "/live", {}, most_bytes=MOST_STATUS_BYTES)
+        try:
+            return min(int(json.loads(body)["workers"]), MOST_WORKERS)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise Unreachable(f"{port} does not respond as the port of a supervisor") from None
+
+    async def _proved(self, endpoint: str, method: str, path: str, **more: Any) -> tuple[int, bytes]:
+        """Returns the status and the body of the answer of a worker that has shown that it has the token.
+
+        :raises Unreachable: if there is no answer.
+        """
+        async with self._asked_peer(endpoint):
+            for is_renewed in (False, True):
+                headers = await self._tickets.headers(endpoint, renew=is_renewed)
+                found = await self._asked_for(endpoint, method, path, headers, **more)
+                if found[0] != 401 or is_renewed or not headers:
+                    break
+        return found
+
+    @asynccontextmanager
+    async def _asked_peer(self, endpoint: str) -> AsyncIterator[None]:
+        """Holds one request to a worker; a failure of it is an `Unreachable` that names the worker."""
         try:
             async with self._peer(endpoint).asked():
-                for is_renewed in (False, True):
-                    headers = await self._tickets.headers(endpoint, renew=is_renewed)
-                    found = await self._asked_for(endpoint, method, path, headers, params=dict(query), json=body)
-                    if found[0] != 401 or is_renewed or not headers:
-                        break
+                yield
         except Silent as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"worker {endpoint} does not respond: {kind_and_text(error)}") from error
-        return _lines(*found, endpoint)
 
     async def beat(self, endpoint: str, port: str) -> int:
         """Returns the status of the answer to a probe.
@@ -215,19 +256,26 @@ class Router:
             return response.status
 
     async def _asked_for(
-        self, endpoint: str, method: str, path: str, headers: Mapping[str, str], **more: Any
+        self,
+        endpoint: str,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        most_bytes: int | None = None,
+        **more: Any,
     ) -> tuple[int, bytes]:
         """Returns the status and the body of an answer.
 
         :raises Unreachable: if it is longer than any answer is.
         """
+        most_bytes = self._most_bytes if most_bytes is None else most_bytes
         url, parts, size = f"{self._scheme}://{address_of(endpoint)}{path}", list[bytes](), 0
         async with self._opened().request(method, url, headers=headers, allow_redirects=False, **more) as response:
             async for part in response.content.iter_any():
                 parts.append(part)
                 size += len(part)
-                if size > self._most_bytes:
-                    raise Unreachable(f"worker {endpoint} answers with more than {self._most_bytes >> 20} MiB")
+                if size > most_bytes:
+                    raise Unreachable(f"worker {endpoint} answers with more than {most_bytes >> 20} MiB")
             return response.status, b"".join(parts)
 
     def _peer(self, endpoint: str) -> Peer:
@@ -239,7 +287,8 @@ class Router:
                 async with self._opened().get(url, allow_redirects=False):
                     pass
 
-            for gone in self._peers.keys() - set(self._owners.known.endpoints.values()):
+            known = self._owners.known
+            for gone in self._peers.keys() - set(known.endpoints.values()) - {one.endpoint for one in known.processes}:
                 if not self._peers[gone].is_busy:
                     del self._peers[gone]
                     self._tickets.forget(gone)
@@ -262,6 +311,16 @@ class Router:
         if self._options.credentials.certificate is not None:
             context.load_verify_locations(self._options.credentials.certificate)
         return context
+
+
+def _error_in(body: bytes) -> str | None:
+    """Returns the sentence of an answer that reports a failure; ``None`` if it has none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = found.get("error") if isinstance(found, dict) else None
+    return cut(error, 300) if isinstance(error, str) else None
 
 
 def address_of(endpoint: str) -> str:

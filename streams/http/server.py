@@ -19,6 +19,7 @@ from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
 from streams.http.access.credentials import RENEW_S
 from streams.http.access.proofs import Proofs
+from streams.http.application.look import ApplicationLook
 from streams.http.connections.gate import Gate, Handler
 from streams.http.connections.places import BACKLOG, HttpConnections
 from streams.http.options import HttpOptions
@@ -193,16 +194,21 @@ class HttpPort:
         """
         router, pace = Router(owners, self.options, threads), ProcessorShare(self.options.cpu_share)
         proofs = Proofs(self.options.credentials, self.endpoint or "", clock)
-        page, stores = LivePage(application, router, pace), StorePages(application, queries, router, pace)
-        pages = WorkerPages(application, proofs, threads)
+        look = ApplicationLook(application, router, threads)
+        page, stores = LivePage(application, look, pace), StorePages(application, queries, router, pace)
+        pages = WorkerPages(application, look, proofs)
         routes = [*pages.routes(), *stores.routes(), *page.routes()]
 
         watch, timeout_ms = None, self._config.http_peer_timeout_ms
         if timeout_ms is not None and self.endpoint is not None:
             watch = PeerWatch(self._config, self.endpoint, router, admin, timeout_ms / 1000, clock, threads)
 
+        def at_end() -> None:
+            page.close()
+            look.stop()
+
         async def afterwards() -> None:
-            pages.close()
+            await look.close()
             if watch is not None:
                 watch.close()
             await router.close()
@@ -211,7 +217,7 @@ class HttpPort:
             routes=routes,
             pace=pace,
             proofs=proofs,
-            at_end=page.close,
+            at_end=at_end,
             beside=None if watch is None else watch.run,
             afterwards=afterwards,
         )

@@ -1,16 +1,15 @@
 """The pages about a worker as a whole: whether it lives and is ready, its state, its metrics, its topology.
 
-State and metrics of many tasks take some time: they are made by a thread of their own, so that probes do not wait.
+State and metrics of many tasks take some time: a thread of their own makes them, so that probes do not wait.
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -18,6 +17,7 @@ from processor_api.clock import SystemClock
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
 from streams.http.access.proofs import PEER_PATH, Proofs
+from streams.http.application.look import ApplicationLook, is_about_one
 from streams.http.responses import (
     RETRY_AFTER,
     HttpRefusal,
@@ -27,11 +27,11 @@ from streams.http.responses import (
     json_bytes,
     json_text,
     number_in,
+    text_answer,
 )
-from streams.observing.diagnosis import why_no_output
-from streams.threads import Threads
-
-T = TypeVar("T")
+from streams.observing.answers import status_json
+from streams.observing.application import ApplicationStatus
+from streams.observing.diagnosis import why_application_is_silent
 
 ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")
 KEPT_S = 1.0
@@ -68,23 +68,13 @@ class ReadyLimits:
 class WorkerPages:
     """Answers about one application."""
 
-    def __init__(self, application: ServedApplication, proofs: Proofs, threads: Threads) -> None:
+    def __init__(self, application: ServedApplication, look: ApplicationLook, proofs: Proofs) -> None:
         self._application = application
+        self._look = look
         self._proofs = proofs
         self._pictures: dict[str, bytes] = {}
-        self._helper = threads.helper("http-status")
         self._progress: tuple[float, int | None, int] = (-KEPT_S, None, 0)
         """When it was looked at, the lag of all tasks, and the age of the last commit in ms."""
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._helper.shutdown(wait=False, cancel_futures=True)
-
-    async def _made(self, make: Callable[[], T]) -> T:
-        """Returns what the thread of its own makes."""
-        pending: Any = self._helper.submit(make)
-        found: T = await asyncio.wrap_future(pending)
-        return found
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -116,7 +106,7 @@ class WorkerPages:
         ready = self._application.is_ready()
         fields: dict[str, Any] = {"ready": ready, "state": str(self._application.state)}
         if limits is not None:
-            lag, age_ms = await self._made(self._measured)
+            lag, age_ms = await self._look.made(self._measured)
             ready = ready and limits.hold(lag, age_ms)
             fields |= {"ready": ready, "lag": lag, "commit_age_ms": age_ms}
         return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
@@ -134,13 +124,13 @@ class WorkerPages:
         return lag, age_ms
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        """Answers with all that is known of the worker now (`KafkaStreams.status`), and why nothing comes out of it."""
-        return await self._made(self._state)
+        """Answers with the status of all workers and their totals, and why nothing comes out of the application.
 
-    def _state(self) -> web.Response:
-        status = self._application.status()
-        reasons = [dataclasses.asdict(reason) for reason in why_no_output(status)]
-        return json_answer({**dataclasses.asdict(status), "reasons": reasons})
+        ``worker=self`` asks for this worker alone (`KafkaStreams.status`).
+        """
+        if is_about_one(request):
+            return await self._look.made(partial(_state_of_one, await self._look.own()))
+        return await self._look.made(partial(_state, await self._look.latest()))
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         """Answers with the metrics, as Prometheus or OpenMetrics reads them."""
@@ -149,7 +139,7 @@ class WorkerPages:
         application = self._application
         accept = request.headers.get("Accept", "")
         make = partial(exposition, application.metrics, application.is_ready, accept)
-        body, content_type = await self._made(make)
+        body, content_type = await self._look.made(make)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def topology(self, request: web.Request) -> web.StreamResponse:
@@ -162,6 +152,15 @@ class WorkerPages:
         if form not in self._pictures:
             self._pictures[form] = json_bytes(make(self._application))
         return web.Response(body=self._pictures[form], headers={"Content-Type": content_type})
+
+
+def _state(application: ApplicationStatus) -> web.Response:
+    return text_answer(status_json(application, reasons=why_application_is_silent(application)))
+
+
+def _state_of_one(application: ApplicationStatus) -> web.Response:
+    [worker] = application.workers
+    return text_answer(status_json(worker, reasons=why_application_is_silent(application)))
 
 
 def _json(application: ServedApplication) -> str:

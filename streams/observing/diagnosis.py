@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from processor_api.forms.times import duration_text, short_iso
+from streams.observing.application import ApplicationStatus, as_one_worker
 from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, added
 from streams.runtime.processing.drops import late_in_words, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
@@ -36,14 +37,50 @@ def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> 
     :param earlier: the status of the same worker some seconds before: then what has happened since is looked at, and
         else all since its tasks were opened.
     """
-    brokers = list(_of_brokers(status, earlier))
-    if found := list(_of_worker(status)):
-        return [*found, *brokers] if found[0].cause in ("failed", "not-running", "paused") else [*brokers, *found]
-    look = WorkerLook(status, earlier)
+    return _why((status,), () if earlier is None else (earlier,))
+
+
+def why_application_is_silent(
+    application: ApplicationStatus, earlier: ApplicationStatus | None = None
+) -> list[NoOutputReason]:
+    """Returns the reasons why nothing comes out of an application, as :func:`why_no_output` does for one worker.
+
+    The tasks of all workers are looked at together. What is about some of the workers names them.
+    """
+    return _why(application.workers, () if earlier is None else earlier.workers)
+
+
+def _why(workers: Sequence[WorkerStatus], earlier: Sequence[WorkerStatus]) -> list[NoOutputReason]:
+    before = {one.client_id: one for one in earlier}
+    brokers = list(dict.fromkeys(reason for one in workers for reason in _of_brokers(one, before.get(one.client_id))))
+    found = {one.name: list(_of_worker(one)) for one in workers}
+    own = _named(found, has_tasks=any(one.tasks for one in workers))
+    first = [*own, *brokers] if own and own[0].cause in ("failed", "not-running", "paused") else [*brokers, *own]
+    working = [one for one in workers if not found[one.name]]
+    if not working:
+        return first
+    look = WorkerLook(as_one_worker(working), as_one_worker(earlier) if earlier else None)
     held, dropped = list(look.held()), list(look.dropped())
     explains = [reason for share, reason in dropped if share >= MANY]
     others = [reason for share, reason in dropped if share < MANY]
-    return [*brokers, *look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
+    return [*first, *look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
+
+
+def _named(found: Mapping[str, Sequence[NoOutputReason]], *, has_tasks: bool) -> list[NoOutputReason]:
+    """Returns the reasons of workers, each once, with the names of its workers if it is not about all of them.
+
+    :param found: the reasons by worker.
+    :param has_tasks: whether any worker has tasks, so that one without is nothing to report.
+    """
+    workers: dict[NoOutputReason, list[str]] = {}
+    for name, reasons in found.items():
+        for reason in reasons:
+            if reason.cause != "no-task" or not has_tasks or len(found) == 1:
+                workers.setdefault(reason, []).append(name)
+    return [
+        reason if len(names) == len(found) else replace(reason, text=f"{reason.text} (worker {_listed(names)})")
+        for reason, names in workers.items()
+    ]
 
 
 def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[NoOutputReason]:
@@ -319,7 +356,10 @@ def _name(part: PartitionStatus) -> str:
 
 
 def _names(parts: Iterable[PartitionStatus]) -> str:
-    names = [_name(part) for part in parts]
+    return _listed([_name(part) for part in parts])
+
+
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
 
 

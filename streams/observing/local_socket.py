@@ -8,11 +8,9 @@ The state directory is unsuitable for sockets: it is copied, and may be on a fil
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import getpass
 import hashlib
-import json
 import logging
 import os
 import socket
@@ -25,6 +23,7 @@ from pathlib import Path
 
 from processor_api.clock import SystemClock
 from processor_api.texts import plain_str
+from streams.observing.answers import status_json
 from streams.observing.status import WorkerStatus
 
 log = logging.getLogger("streams.client")
@@ -39,7 +38,7 @@ LONGEST_PATH = 100
 
 def status_line(status: WorkerStatus) -> bytes:
     """Returns a status as one line of JSON."""
-    return json.dumps(dataclasses.asdict(status), allow_nan=False).encode() + b"\n"
+    return status_json(status).encode("utf-8", "backslashreplace") + b"\n"
 
 
 @contextmanager

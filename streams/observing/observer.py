@@ -110,6 +110,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         stores=tuple(_restored(name, owned, task) for name in owned.plan.stores),
         snapshot=_snapshot(metrics.snapshots),
         copying=_copying(owned.download),
+        dead_letters=task.environment.errors.sent_letters,
     )
 
 

@@ -175,6 +175,8 @@ class TaskStatus:
     """``None`` if none was written and none has failed."""
     copying: CopyingStatus | None = None
     """``None`` unless the task waits for a snapshot to begin with."""
+    dead_letters: int = 0
+    """Dead letters that handlers have sent since the task was opened here."""
 
     @property
     def lag(self) -> int | None:
@@ -290,6 +292,11 @@ class WorkerStatus:
     """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
 
     brokers: tuple[BrokerStatus, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the worker for people: its host and process id."""
+        return f"{self.host}:{self.pid}"
 
     @property
     def all_tasks(self) -> tuple[TaskStatus, ...]:

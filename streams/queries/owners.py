@@ -24,7 +24,7 @@ from processor_api.user_code.checks import PARTITIONED_BY, check_function
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.config import StreamsConfig
 from streams.kafka.membership.control_topics import ControlTopics
-from streams.kafka.membership.group_picture import endpoint_of, read_picture
+from streams.kafka.membership.group_picture import GroupProcess, endpoint_of, process_of, read_picture
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.standby_places import standbys_of
 from streams.kafka.ports import Admin
@@ -122,6 +122,8 @@ class OwnerMap:
     """The addresses of all members."""
     standbys: Mapping[TaskId, frozenset[str]] = field(default_factory=dict)
     """The addresses of the members that keep a standby copy of a task, of those that tell one."""
+    processes: frozenset[GroupProcess] = frozenset()
+    """The processes of all members, also of those that run another topology."""
 
 
 def read_owners(admin: Admin, topology: GroupTopology, replicas: int = 0, tags: Sequence[str] = ()) -> OwnerMap:
@@ -138,6 +140,7 @@ def read_owners(admin: Admin, topology: GroupTopology, replicas: int = 0, tags: 
         {task: addresses[name] for name, tasks in picture.held.items() for task in tasks},
         frozenset(one for one in addresses.values() if one is not None),
         {task: frozenset(one for name in names if (one := addresses[name])) for task, names in kept.items()},
+        frozenset(map(process_of, (*picture.client_ids.values(), *picture.others))),
     )
 
 

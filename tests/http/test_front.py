@@ -82,7 +82,7 @@ def test_workers_tell_the_port_and_their_number(front: tuple[Front, int, Cluster
 def test_each_worker_can_be_asked_by_its_number(front: tuple[Front, int, Cluster]) -> None:
     _, port, cluster = front
     for number, app in enumerate(cluster.apps):
-        assert ask(port, f"/workers/{number}/state").json["client_id"] == app.status().client_id
+        assert ask(port, f"/workers/{number}/state?worker=self").json["client_id"] == app.status().client_id
     assert ask(port, "/workers/2/state").json["error"] == "worker '2' does not exist: the numbers of workers are 0 to 1"
     assert ask(port, "/workers/x/state").status == 404
     assert b"404" in sent(port, b"GET /workers/0/../../etc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -90,9 +90,11 @@ def test_each_worker_can_be_asked_by_its_number(front: tuple[Front, int, Cluster
 
 def test_states_and_metrics_are_joined(front: tuple[Front, int, Cluster]) -> None:
     _, port, cluster = front
-    assert [one["client_id"] for one in ask(port, "/state").json["workers"]] == [
-        app.status().client_id for app in cluster.apps
-    ]
+    for _ in range(2):  # each worker in turn
+        whole = ask(port, "/state").json
+        assert [one["client_id"] for one in whole["workers"]] == [app.status().client_id for app in cluster.apps]
+        assert (whole["ready"], whole["missing"]) == (True, [])
+        assert (whole["totals"]["workers"], whole["totals"]["processed"]) == (2, len(WORDS))
     families = {family.name: family for family in prometheus(ask(port, "/metrics").text)}
     ready = families["kafka_streams_ready"].samples
     assert {sample.labels["worker"] for sample in ready} == {"0", "1"}
@@ -106,7 +108,11 @@ def test_a_worker_that_is_away_is_503_and_the_other_one_answers(front: tuple[Fro
         assert ask(port, "/ready").json == {"ready": False, "workers": 2, "alive": 1}
         assert ask(port, "/live").status == 200
         assert ask(port, "/workers/1/state").json["error"] == "worker 1 does not run now: try again later"
-        assert ask(port, "/state").json["workers"][1] is None
+        wait_until("the worker is named", lambda: ask(port, "/state").json["missing"] != [])
+        whole = ask(port, "/state").json
+        address, reason = f"127.0.0.1:{port}/1", "worker 1 does not run now: try again later"
+        assert whole["missing"] == [{"worker": address, "reason": reason}]
+        assert (whole["ready"], whole["totals"]["workers"], len(whole["workers"])) == (False, 1, 1)
         assert {ask(port, f"/stores/counts/get?key={word}").status for word in WORDS} == {200, 503}
         answer = ask(port, "/stores/counts/get", json.dumps({"keys": WORDS}).encode())
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")

@@ -23,6 +23,7 @@ from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.page.live import MOST_PAGES, is_silent, snapshot
 from streams.http.server import CLOSE_S
+from streams.observing.application import ApplicationStatus, application_status
 from streams.observing.status import (
     BrokerStatus,
     CopyingStatus,
@@ -46,9 +47,9 @@ def started(cluster: Cluster, topology: Topology | None = None, **settings: obje
 class Page:
     """An open page, as the port sees it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, path: str = "/events") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self._connection.request("GET", "/events")
+        self._connection.request("GET", path)
         self.answer = self._connection.getresponse()
 
     def event(self) -> Any:
@@ -197,6 +198,10 @@ def worker(*tasks: TaskStatus, ready: bool = True, paused: bool = False) -> Work
     )
 
 
+def of(*workers: WorkerStatus) -> ApplicationStatus:
+    return application_status("a", workers)
+
+
 def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
     def drop(count: int, late_by_ms: int | None) -> DropStatus:
         return DropStatus(
@@ -212,13 +217,13 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
             late_by_ms=late_by_ms,
         )
 
-    found = snapshot(
-        worker(
-            task(0, 30.0, node("n", 5, 3.0, 0.5), node("unknown", None), drops=[drop(2, 70)]),
-            task(1, 10.0, node("n", 5, 1.0, 0.1), drops=[drop(3, None)]),
-        )
-    )
-    assert (found["brokers"], found["global_task"]) == ([], None)
+    one = task(0, 30.0, node("n", 5, 3.0, 0.5), node("unknown", None), drops=[drop(2, 70)])
+    other = task(1, 10.0, node("n", 5, 1.0, 0.1), drops=[drop(3, None)])
+    found = snapshot(of(worker(one, other)))
+    of_two = snapshot(of(worker(one), replace(worker(other), pid=2)))
+    assert all(found[name] == of_two[name] for name in ("nodes", "drops", "errors"))
+    assert [task["worker"] for task in of_two["tasks"]] == ["h:1", "h:2"]
+    assert (found["brokers"], found["global_tasks"]) == ([], [])
     assert found["nodes"] == {"n": [10, 4.0, 0.4]}
     assert [(one["count"], one["late_by_ms"]) for one in found["drops"]] == [(5, 70)]
     json.dumps(found, allow_nan=False)
@@ -226,9 +231,8 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
 
 def test_a_snapshot_has_what_tasks_write_and_copy() -> None:
     written = SnapshotStatus(made_ms=7, size=8, elapsed_ms=9, failures=0)
-    found = snapshot(
-        worker(replace(task(0, 1.0), snapshot=written), replace(task(1, 1.0), copying=CopyingStatus(bytes=1, size=2)))
-    )
+    copying = CopyingStatus(bytes=1, size=2)
+    found = snapshot(of(worker(replace(task(0, 1.0), snapshot=written), replace(task(1, 1.0), copying=copying))))
     first, second = found["tasks"]
     assert (first["snapshot"]["made_ms"], first["copying"]) == (7, None)
     assert (second["snapshot"], second["copying"]) == (None, {"bytes": 1, "size": 2})
@@ -252,7 +256,7 @@ def test_a_snapshot_has_what_tasks_write_and_copy() -> None:
 def test_a_worker_is_silent_when_nothing_comes_out(
     status: WorkerStatus, earlier: WorkerStatus | None, silent: bool
 ) -> None:
-    assert is_silent(status, earlier, {"sink"}) == silent
+    assert is_silent(of(status), None if earlier is None else of(earlier), {"sink"}) == silent
 
 
 def test_a_paused_worker_says_so_on_its_page(cluster: Cluster) -> None:
@@ -269,12 +273,15 @@ def test_a_paused_worker_says_so_on_its_page(cluster: Cluster) -> None:
 def test_it_lists_the_workers_of_the_application_with_their_tasks(cluster: Cluster) -> None:
     ports = [started(cluster), started(cluster)]
 
-    def listed() -> list[tuple[str, bool, int]]:
-        found = ask(ports[0], "/page/workers").json["workers"]
-        return [(one["address"], one["own"], len(one["tasks"])) for one in found]
+    def listed(page: Page) -> list[tuple[str, int]]:
+        return [(one["endpoint"], one["totals"]["tasks"]) for one in page.event()["workers"]]
 
-    expected = [(f"127.0.0.1:{port}", port == ports[0], 1) for port in sorted(ports, key=str)]
-    wait_until("both have a task", lambda: listed() == expected)
+    expected = [(f"http://127.0.0.1:{port}", 1) for port in sorted(ports, key=str)]
+    for port in ports:
+        with Page(port) as page:
+            wait_until("both have a task", lambda page=page: listed(page) == expected)
+        with Page(port, "/events?worker=self") as page:
+            assert listed(page) == [(f"http://127.0.0.1:{port}", 1)]
 
 
 def test_brokers_and_what_fills_global_stores_are_in_a_snapshot() -> None:
@@ -290,8 +297,8 @@ def test_brokers_and_what_fills_global_stores_are_in_a_snapshot() -> None:
         unanswered=0,
         disconnects=0,
     )
-    found = snapshot(replace(worker(), brokers=(broker,), global_task=task(7, 1.0, node("source", 4))))
+    found = snapshot(of(replace(worker(), brokers=(broker,), global_task=task(7, 1.0, node("source", 4)))))
     assert [one["address"] for one in found["brokers"]] == ["b1:9092"]
-    assert found["global_task"]["id"] == task(7, 1.0).id
+    assert [one["id"] for one in found["global_tasks"]] == [task(7, 1.0).id]
     assert found["nodes"]["source"][0] == 4
     json.dumps(found, allow_nan=False)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +22,15 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
+from streams.http.application.look import ApplicationLook
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
 from streams.http.processor_share import ProcessorShare
+from streams.http.routing import Router
 from streams.http.server import HttpAnswers, HttpServer
 from streams.observing.status import WorkerStatus
+from streams.queries.owners import OwnerMap
+from streams.threads import SYSTEM_THREADS
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is here: apt-get install chromium")
 
@@ -160,17 +165,16 @@ class Failed:
     def status(self) -> WorkerStatus:
         return self._status
 
-    async def workers(self) -> list[Any]:
-        return []
-
 
 def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) -> None:
     failed: Any = Failed(cluster.start(topology()))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     pace = ProcessorShare(1.0)
-    page = LivePage(failed, failed, pace)
+    owners: Any = SimpleNamespace(own=None, known=OwnerMap(), current=lambda max_age_s: OwnerMap())
     options = HttpOptions(host="127.0.0.1", port=port)
+    look = ApplicationLook(failed, Router(owners, options, SYSTEM_THREADS), SYSTEM_THREADS)
+    page = LivePage(failed, look, pace)
     server = HttpServer(HttpAnswers(routes=page.routes(), pace=pace, at_end=page.close), listener, options)
     server.start()
     try:
@@ -205,7 +209,11 @@ def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser
 
 def test_it_leads_to_the_pages_of_the_other_workers(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
     browser.click("#tab-workers")
-    browser.until("document.querySelector('#table a').href === location.href")
+    browser.until("document.querySelector('#table a').href === location.href + '?worker=self'")
+    browser.click("#table a")
+    browser.until(f"!document.querySelector('#all').hidden && {text('#state')} === 'running'")
+    browser.click("#all")
+    browser.until(f"document.querySelector('#all').hidden && {text('#state')} === 'running'")
 
 
 def test_subtopologies_fold_and_names_are_those_of_java(opened: Callable[[], KafkaStreams], browser: Browser) -> None:

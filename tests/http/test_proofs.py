@@ -20,6 +20,7 @@ from streams.http.access.credentials import Credentials
 from streams.http.access.proofs import ANSWERS, ASKS, PEER_PATH, TICKET_S, USES, Proofs, code, new_nonce
 from streams.http.options import HttpOptions
 from streams.http.routing import Router, Tickets, Unreachable
+from streams.queries.owners import OwnerMap
 from streams.threads import SYSTEM_THREADS
 from waiting import wait_until
 
@@ -97,8 +98,7 @@ def asked_by_a_worker(stranger: Stranger, credentials: Credentials) -> str:
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port := free_port())
         await site.start()
-        known = SimpleNamespace(endpoints={}, standbys={}, members=frozenset())
-        owners: Any = SimpleNamespace(own=HERE, known=known)
+        owners: Any = SimpleNamespace(own=HERE, known=OwnerMap())
         options = HttpOptions(host="127.0.0.1", port=port, credentials=credentials)
         router = Router(owners, options, SYSTEM_THREADS, most_answer_bytes=1 << 20)
         try:

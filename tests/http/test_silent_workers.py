@@ -124,7 +124,9 @@ def test_the_front_asks_another_worker_in_place_of_one_that_does_not_answer(
             answer = ask(port, "/workers/1/stores")
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert "worker 1 has not responded for" in answer.json["error"]
-            assert ask(port, "/state").json["workers"][1] is None
+            [missing] = ask(port, "/state").json["missing"]
+            assert missing["worker"] == f"127.0.0.1:{port}/1"
+            assert "it has not responded for" in missing["reason"] or "worker 1 has not responded" in missing["reason"]
             assert 'kafka_streams_ready{worker="1"} 0.0' in ask(port, "/metrics").text
     finally:
         front.close()

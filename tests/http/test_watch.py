@@ -24,6 +24,7 @@ from streams.http.routing import Router
 from streams.http.watch import PeerWatch, next_in_ring
 from streams.kafka.ports import GroupMember
 from streams.kafka.suspects import processes_at
+from streams.queries.owners import OwnerMap
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.threads import SYSTEM_THREADS
 from waiting import DEADLINE_S
@@ -139,8 +140,7 @@ class Scene:
         producer.begin_transaction()
         producer.produce("out", b"v", b"k", 0, None, None, 5, None)
         producer.flush()
-        known = SimpleNamespace(endpoints={}, standbys={}, members=frozenset())
-        owners: Any = SimpleNamespace(own=OWN, known=known)
+        owners: Any = SimpleNamespace(own=OWN, known=OwnerMap())
         options = HttpOptions(host="127.0.0.1", port=1, credentials=Credentials(folder / "own"))
         self.router = Router(owners, options, SYSTEM_THREADS)
         config = StreamsConfig.of({**BASE, "processing.guarantee": guarantee})

@@ -72,10 +72,16 @@ def test_a_port_in_use_is_one_clear_error_before_anything_is_opened(cluster: Clu
 
 def test_the_state_names_the_tasks(cluster: Cluster) -> None:
     app, port = started(cluster)
-    found = ask(port, "/state").json
+    found = ask(port, "/state?worker=self").json
     assert (found["application_id"], found["state"], found["ready"]) == ("app", "RUNNING", True)
     assert [task["id"] for task in found["tasks"]] == ["0_0", "0_1"]
     assert found["endpoint"] == app.status().endpoint == f"http://127.0.0.1:{port}"
+    whole = ask(port, "/state").json
+    assert [one["client_id"] for one in whole["workers"]] == [found["client_id"]]
+    assert (whole["ready"], whole["missing"], whole["totals"]["tasks"]) == (True, [], 2)
+    assert {one["cause"] for one in whole["reasons"]} <= {"empty-topic", "not-read"}
+    other = ask(port, "/state?worker=2")
+    assert (other.status, other.json["error"].partition(":")[0]) == (400, "worker must be self, got '2'")
 
 
 def test_metrics_are_read_by_prometheus(cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.cli.cluster.workers import Seen, parsed
 from streams.cli.top.view import Choice, view_of
 from streams.http.page.live import snapshot
+from streams.observing.application import application_status
 from streams.observing.diagnosis import why_no_output
 from streams.testing import TopologyTestDriver
 from waiting import wait_until
@@ -263,12 +264,15 @@ def test_what_a_global_store_leaves_out_is_in_the_status_the_log_and_the_diagnos
         reasons = why_no_output(status)
         assert "null-key" in [one.cause for one in reasons]
         assert any(Path(__file__).name in one.text for one in reasons)
-        json.dumps(snapshot(status), allow_nan=False)
-        assert [one["count"] for one in snapshot(status)["drops"]] == [3]
+        shown = snapshot(application_status("app", [status]))
+        json.dumps(shown, allow_nan=False)
+        assert [one["count"] for one in shown["drops"]] == [3]
         view = view_of("app", Seen((status,)), None, Choice(opened=("", "")))
         assert "3 records dropped" in view.lines[0]
         assert "1 task," in view.lines[0]
-        assert [row[0] for row in view.sections[1].rows] == ["global", "1_0"]
+        rows = {section.title: section.rows for section in view.sections}
+        assert [row[0] for row in rows["Tasks"]] == ["global", "1_0"]
+        assert [row[3] for row in rows["Dropped"]] == [3]
         opened = view_of("app", Seen((status,)), None, Choice(opened=(status.client_id, "-1_-1")))
         assert [one.title for one in opened.sections] == ["Tasks", "Inputs", "Nodes", "Stores", "Dropped"]
         [again] = parsed([("here", json.dumps(asdict(status)).encode())], []).workers

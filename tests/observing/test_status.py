@@ -12,6 +12,7 @@ from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
 from streams.http.page.live import snapshot
+from streams.observing.application import application_status
 from waiting import wait_until
 
 
@@ -85,4 +86,4 @@ def test_a_node_says_its_last_error(tmp_path: Path) -> None:
         assert list(errors) == ["map_values(int)"]
         assert errors["map_values(int)"].startswith("ValueError: invalid literal for int() with base 10: 'two'")
         assert errors["map_values(int)"].endswith(" at in-0, offset 3")
-        assert snapshot(app.status())["errors"].keys() == {"KSTREAM-MAPVALUES-0000000001"}
+        assert snapshot(application_status("app", [app.status()]))["errors"].keys() == {"KSTREAM-MAPVALUES-0000000001"}

@@ -276,18 +276,20 @@ def test_what_cannot_be_asked_is_said(arguments: list[str], text: str, capsys: p
 
 
 def test_the_workers_behind_a_port_are_seen_and_what_is_none_is_said() -> None:
-    state = json.loads(status_line(worker(task("0_0"))))
-    answers = {"one": state, "two": {"workers": [state, None]}, "three": {"version": 1}, "four": [1], "five": "no"}
+    state, other = (json.loads(status_line(worker(task("0_0"), client_id=name))) for name in ("me", "other"))
+    several = {"workers": [state, other, None]}
+    answers = {"one": state, "two": several, "three": {"version": 1}, "four": [1], "five": "no"}
     seen = parsed(
         [(origin, json.dumps(answer).encode()) for origin, answer in answers.items()] + [("six", b"<html>")], []
     )
     assert [one.application_id for one in seen.workers] == ["app", "app"]
+    assert [one.client_id for one in seen.workers] == ["me", "other"]
     assert [problem.partition(":")[0] for problem in seen.problems] == [
+        "three runs another version of this library",
         "four is not the HTTP port of a worker",
         "five is not the HTTP port of a worker",
         "six is not the HTTP port of a worker",
-        "two",
-        "three runs another version of this library",
+        "the figures of worker 2 are missing",
     ]
 
 

@@ -6,8 +6,7 @@ What reads answers is loaded when they are read, since commands name their optio
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,8 @@ from streams.cli.output.causes import CannotRun
 if TYPE_CHECKING:
     from streams.observing.status import WorkerStatus
 
-ANSWER_S = 3.0
+ANSWER_S = 6.0
+"""How long a worker is waited for, which itself waits for others."""
 LARGEST = 64 << 20
 """Bytes of an answer that are read at most."""
 
@@ -42,12 +42,13 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
 
 
 def token_of(file: str | None) -> str | None:
-    """Returns the bearer token in a file, if one is given.
+    """Returns the first bearer token in a file, if one is given.
 
     :raises CannotRun: if it cannot be read.
     """
     try:
-        return None if file is None else Path(file).read_text().strip()
+        lines = [] if file is None else Path(file).read_text().split()
+        return lines[0] if lines else None
     except (OSError, UnicodeDecodeError) as error:
         raise CannotRun(f"the token file {file!r} cannot be read: {error}") from error
 
@@ -57,9 +58,34 @@ def on_this_machine(application_id: str) -> Look:
     from streams.observing.local_socket import local_statuses
 
     def look() -> Seen:
-        return parsed([("a worker of this machine", answer) for answer in local_statuses(application_id)], [])
+        return parsed(_local(local_statuses(application_id)), [])
 
     return look
+
+
+def everywhere(application_id: str, token: str | None) -> Look:
+    """Returns a look at all workers of an application: those of this machine, and those that one of them knows.
+
+    A worker of this machine that has an HTTP port is asked for the others.
+    """
+    from streams.observing.local_socket import local_statuses
+
+    def look() -> Seen:
+        local = _local(local_statuses(application_id))
+        ports = sorted({one.endpoint for one in parsed(local, []).workers if one.endpoint is not None})
+        problems: list[str] = []
+        for port in ports:
+            try:
+                return parsed([*local, (port, _answer_of(port, token))], [])
+            except ValueError as error:
+                problems.append(f"only workers of this machine are shown: {error}")
+        return parsed(local, problems[:1])
+
+    return look
+
+
+def _local(answers: Iterable[bytes]) -> list[tuple[str, bytes]]:
+    return [("a worker of this machine", answer) for answer in answers]
 
 
 def over_http(urls: Sequence[str], token: str | None) -> Look:
@@ -68,20 +94,31 @@ def over_http(urls: Sequence[str], token: str | None) -> Look:
     :param token: the bearer token that they ask for, if any.
     """
 
-    from urllib.error import HTTPError
-
     def look() -> Seen:
         answers, problems = [], []
         for url in urls:
             try:
-                answers.append((url, _get(f"{url.rstrip('/')}/state", token)))
-            except HTTPError as error:
-                problems.append(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}")
-            except (OSError, ValueError) as error:
-                problems.append(f"{url} cannot be reached: {plain_str(getattr(error, 'reason', error))}")
+                answers.append((url, _answer_of(url, token)))
+            except ValueError as error:
+                problems.append(str(error))
         return parsed(answers, problems)
 
     return look
+
+
+def _answer_of(url: str, token: str | None) -> bytes:
+    """Returns what the HTTP port of a worker tells of its application.
+
+    :raises ValueError: if it tells nothing.
+    """
+    from urllib.error import HTTPError
+
+    try:
+        return _get(f"{url.rstrip('/')}/state", token)
+    except HTTPError as error:
+        raise ValueError(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{url} cannot be reached: {plain_str(getattr(error, 'reason', error))}") from error
 
 
 _REASONS = {
@@ -105,34 +142,24 @@ def _get(url: str, token: str | None) -> bytes:
 
 
 def parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
-    """Returns the workers that answers tell of.
+    """Returns the workers that answers tell of, each once.
 
     :param answers: each with where it is from.
-    :param problems: what could not be asked; what cannot be read is added.
+    :param problems: what could not be asked; what cannot be read, and workers that are missing, are added.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from streams.observing.answers import all_statuses
+    from streams.observing.application import MissingWorker, application_status
 
-    from streams.observing.status import WorkerStatus
-
-    one, several = TypeAdapter(WorkerStatus).validate_python, []
+    workers: list[WorkerStatus] = []
+    missing: list[MissingWorker] = []
     for origin, answer in answers:
         try:
-            found = json.loads(answer)
-        except ValueError:
-            found = None
-        if isinstance(found, dict):
-            several.append((origin, found.get("workers", [found])))  # a supervisor has several
-        else:
-            problems.append(f"{origin} is not the HTTP port of a worker: its response is not a status")
-    workers: list[WorkerStatus] = []
-    for origin, states in several:
-        problems += [
-            f"{origin}: worker {number} does not respond" for number, state in enumerate(states) if state is None
-        ]
-        try:
-            workers += [one(state) for state in states if state is not None]
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            problems.append(f"{origin} runs another version of this library: {field}: {first['msg']}")
-    return Seen(tuple(workers), tuple(problems))
+            for one in all_statuses(answer):
+                if isinstance(one, MissingWorker):
+                    missing.append(one)
+                else:
+                    workers.append(one)
+        except ValueError as error:
+            problems.append(f"{origin} {error}")
+    found = application_status("", workers, missing)
+    return Seen(found.workers, (*problems, *(one.text for one in found.missing)))

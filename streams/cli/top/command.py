@@ -7,10 +7,11 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from processor_api.texts import printable
-from streams.cli.cluster.workers import Look, Seen, add_worker_options, on_this_machine, over_http, token_of
+from streams.cli.cluster.workers import Look, Seen, add_worker_options, everywhere, over_http, token_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import console, json_text, say, say_title, table
@@ -40,7 +41,8 @@ def add_parser(commands: Any) -> None:
         "top",
         "show the workers of an application",
         _EXAMPLES,
-        "Shows the workers of APP that you run on this machine, or those at --url: their tasks with rate, lag, stream"
+        "Shows all workers of APP: those that you run on this machine and, if one of them or --url has an HTTP port,"
+        " those of other machines. It lists totals, records without a result, and for each task rate, lag, stream"
         " time, held-back results, dropped records and sizes of stores, and the likely causes if no output appears."
         " On a terminal it runs until you press q; otherwise, and with --once, it prints the current state. Exit"
         " status: 1 if no worker was found, otherwise 0.",
@@ -84,7 +86,11 @@ def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
 
     given = {"bootstrap.servers": "not-asked:9092", **given_settings(arguments, derives_id=True).settings}
     config = StreamsConfig.of(given)
-    return config.application_id, on_this_machine(config.application_id)
+    token = token_of(arguments.token_file)
+    if token is None and config.http_token_file is not None:
+        with suppress(CannotRun):  # others may run the workers; what the ports require is reported then
+            token = token_of(str(config.http_token_file))
+    return config.application_id, everywhere(config.application_id, token)
 
 
 def _has_id(arguments: argparse.Namespace) -> bool:
@@ -155,7 +161,7 @@ def _drawn(view: View) -> RenderableType:
 
 
 _NUMBER_COLUMNS = frozenset(
-    "THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,LAG,BEHIND,HELD,DROPPED,LATENCY,STATE SIZE,"  # noqa: SIM905
+    "THREADS,TASKS,RECORDS/S,DEAD LETTERS,BUSY,COMMITTING,COMMIT,LAG,BEHIND,HELD,DROPPED,LATENCY,STATE SIZE,"  # noqa: SIM905
     "POSITION,COMMITTED,END,BUFFERED,ENTRIES,SIZE,UNCOMMITTED,TIME,COUNT".split(",")
 ) | {"LATENCY 99%", "QUEUED", "TIMEOUTS", "DISCONNECTS"}
 

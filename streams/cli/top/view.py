@@ -9,8 +9,9 @@ from typing import Any
 from processor_api.forms.times import short_iso
 from streams.cli.cluster.workers import Seen
 from streams.cli.output.terminal import counted, size_text
-from streams.observing.diagnosis import why_no_output
-from streams.observing.status import BrokerStatus, TaskStatus, WorkerStatus
+from streams.observing.application import application_status, drops_of, totals_of
+from streams.observing.diagnosis import why_application_is_silent
+from streams.observing.status import BrokerStatus, DropStatus, TaskStatus, WorkerStatus
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
             _workers(now.workers, tasks),
             _standbys(now.workers),
             _snapshots(now.workers),
+            _dropped(drops_of(row.task for row in tasks)),
             _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1))),
             _brokers(now.workers),
         ]
@@ -175,44 +177,42 @@ def why(now: Seen, before: Seen | None) -> list[str]:
             "you run no worker of this application on this machine: start one by `streams run`, or give the HTTP ports"
             " of other workers by --url"
         ]
-    earlier = {worker.client_id: worker for worker in (before.workers if before is not None else ())}
-    has_tasks = any(worker.tasks for worker in now.workers)
-    found: dict[str, None] = {}
-    for worker in now.workers:
-        for reason in why_no_output(worker, earlier.get(worker.client_id)):
-            if reason.cause == "no-task" and has_tasks:
-                continue  # the others have them
-            found[f"{reason.text}. {reason.remedy}"] = None
-    return list(found)[:MOST_REASONS]
+    earlier = None if before is None else application_status("", before.workers)
+    found = why_application_is_silent(application_status("", now.workers), earlier)
+    return [f"{reason.text}. {reason.remedy}" for reason in found][:MOST_REASONS]
 
 
 def _summary(application_id: str, now: Seen, tasks: Sequence[TaskRow]) -> str:
-    own = [row for row in tasks if not row.is_global]
-    lags = [row.task.lag for row in own]
-    known = [lag for lag in lags if lag is not None]
-    lag = f"lag {amount(sum(known))}" + (
-        "" if len(known) == len(lags) else " and more, because some lags are not known yet"
-    )
-    dropped = sum(row.task.dropped for row in tasks)
-    return (
-        f"{application_id}: {counted(len(now.workers), 'worker')}, {counted(len(own), 'task')},"
-        f" {amount(sum(row.rate for row in own))} records/s, {lag}, {counted(dropped, 'record')} dropped"
-    )
+    totals = totals_of(now.workers)
+    parts = [
+        counted(totals.workers, "worker"),
+        counted(totals.tasks, "task"),
+        f"{amount(sum(row.rate for row in tasks if not row.is_global))} records/s",
+        f"lag {amount(totals.lag)}" + (" and more, because some lags are not known yet" if totals.unknown_lags else ""),
+        f"{counted(totals.dropped, 'record')} dropped",
+    ]
+    if totals.dead_letters:
+        parts.append(counted(totals.dead_letters, "dead letter"))
+    if totals.restoring:
+        parts.append(f"{counted(totals.restoring, 'task')} with {amount(totals.restore_remaining)} records to restore")
+    return f"{application_id}: {', '.join(parts)}"
 
 
 def _workers(workers: Sequence[WorkerStatus], tasks: Sequence[TaskRow]) -> Section:
     found = []
     for one in workers:
         own = [row for row in tasks if row.worker is one and not row.is_global]
-        state = "PAUSED" if one.paused else one.state
+        state, totals = "PAUSED" if one.paused else one.state, totals_of([one])
         found.append(
             (
-                f"{one.host}:{one.pid}",
+                one.name,
                 state if one.ready or one.state != "RUNNING" else f"{state}, not ready",
                 duration(None if one.started_at_ms is None else one.at_ms - one.started_at_ms),
                 len(one.threads),
                 len(own),
                 amount(sum(row.rate for row in own)),
+                amount(totals.dropped) if totals.dropped else "",
+                amount(totals.dead_letters) if totals.dead_letters else "",
                 _percent(max((thread.process_ratio for thread in one.threads), default=None)),
                 _percent(max((thread.commit_ratio for thread in one.threads), default=None)),
                 _ms(max((thread.commit_latency_ms or 0 for thread in one.threads), default=None)),
@@ -221,7 +221,9 @@ def _workers(workers: Sequence[WorkerStatus], tasks: Sequence[TaskRow]) -> Secti
                 one.failure,
             )
         )
-    headings = "WORKER,STATE,UP,THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,GROUP,ENDPOINT,FAILURE"
+    headings = (
+        "WORKER,STATE,UP,THREADS,TASKS,RECORDS/S,DROPPED,DEAD LETTERS,BUSY,COMMITTING,COMMIT,GROUP,ENDPOINT,FAILURE"
+    )
     return _section("Workers", headings, found)
 
 
@@ -233,9 +235,7 @@ def _standbys(workers: Sequence[WorkerStatus]) -> Section:
             lags = [copy.lag for copy in one.standbys]
             rate = sum(copy.rate for copy in copies)
             coming = sum(copy.warms_up for copy in copies)
-            found.append(
-                (f"{one.host}:{one.pid}", len(copies), coming, amount(sum(lags)), amount(max(lags)), amount(rate))
-            )
+            found.append((one.name, len(copies), coming, amount(sum(lags)), amount(max(lags)), amount(rate)))
     return _section("Standby tasks", "WORKER,COPIES,WARMING UP,LAG,LARGEST LAG,RECORDS/S", found)
 
 
@@ -249,7 +249,7 @@ def _snapshots(workers: Sequence[WorkerStatus]) -> Section:
             age = duration(max(0, one.at_ms - min(times))) if times else ""
             size = size_text(sum(snapshot.size for snapshot in own))
             failed = sum(snapshot.failures for snapshot in own)
-            found.append((f"{one.host}:{one.pid}", f"{len(times)} of {len(one.tasks)}", age, size, failed or ""))
+            found.append((one.name, f"{len(times)} of {len(one.tasks)}", age, size, failed or ""))
     return _section("Snapshots", "WORKER,TASKS,AGE,SIZE,FAILED", found)
 
 
@@ -258,7 +258,7 @@ def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
     found = tuple(
         (
             "global" if row.is_global else row.task.id,
-            f"{row.worker.host}:{row.worker.pid}" if len(workers) > 1 else "",
+            row.worker.name if len(workers) > 1 else "",
             _state(row.task),
             amount(row.rate),
             amount(row.task.lag),
@@ -281,7 +281,7 @@ def _brokers(workers: Sequence[WorkerStatus]) -> Section:
         (
             one.id if one.id >= 0 else "",
             one.address,
-            f"{worker.host}:{worker.pid}" if len(workers) > 1 else "",
+            worker.name if len(workers) > 1 else "",
             f"{counted(one.unreachable, 'client')} without a connection" if one.unreachable else _connected(one),
             _ms(one.latency_ms),
             _ms(one.latency_p99_ms),
@@ -310,7 +310,15 @@ def _state(task: TaskStatus) -> str:
 
 def _of_task(row: TaskRow) -> list[Section]:
     task = row.task
-    return [_tasks([row], 0), _inputs(task), _nodes(task), _stores(task), *_snapshot(task), _held(task), _dropped(task)]
+    return [
+        _tasks([row], 0),
+        _inputs(task),
+        _nodes(task),
+        _stores(task),
+        *_snapshot(task),
+        _held(task),
+        _dropped(task.drops),
+    ]
 
 
 def _inputs(task: TaskStatus) -> Section:
@@ -389,10 +397,10 @@ def _held(task: TaskStatus) -> Section:
     return _section("Held back", "CALL,AT,WHAT,COUNT,NEXT,WAITS FOR", found)
 
 
-def _dropped(task: TaskStatus) -> Section:
+def _dropped(drops: Iterable[DropStatus]) -> Section:
     found = (
         (one.call or one.node, one.made_at, one.text, one.count, duration(one.late_by_ms), one.setting)
-        for one in task.drops
+        for one in sorted(drops, key=lambda one: (one.expected or not one.dropped, -one.count))
     )
     return _section("Dropped", "CALL,AT,REASON,COUNT,LATE BY,SETTING", found)
 

@@ -1,14 +1,16 @@
-// The live page of a worker. It reads its picture from page/topology and a snapshot each second from events; both are
+// The live page of an application, or of one worker with ?worker=self. It reads its picture from page/topology and a snapshot each second from events; both are
 // made in live.py and drawn.py. Names, keys and values are those of strangers: they only ever become text nodes.
 
 const byId = (id) => document.getElementById(id);
 const NODES = ["source", "processor", "sink"];
 const TOPICS = ["topic", "internal topic"];
+const LATE_MS = 3000; // an older status of a worker says so
 const HISTORY = 120; // snapshots, of a second each
 const RATE_OVER_MS = 6000;
 const SILENT_MS = 4000; // without a snapshot for so long, the worker is said to be away
 const FAR = 0.62; // below this scale, a box has its title only, in large letters
 const LEGIBLE = 0.5; // the least scale of the first view
+const MOST_NAMED = 3; // workers that a notice names
 const SMALLEST = 0.1, LARGEST = 2.5;
 
 const page = {
@@ -24,8 +26,8 @@ const page = {
   collapsed: null, // titles of subtopologies; null before the first picture
   view: { x: 0, y: 0, scale: 1 },
   heardAt: 0,
-  base: "", // where this worker is below the port of a supervisor
-  workers: [], // of page/workers
+  newest: 0, // when the youngest worker started
+  drawing: "", // the picture as text
 };
 
 // ---------------------------------------------------------------------- elements and texts
@@ -93,11 +95,12 @@ function streamTime(ms, now) {
 
 // ---------------------------------------------------------------------- what the worker answers
 
+const alone = new URLSearchParams(location.search).get("worker") === "self";
 const token = () => sessionStorage.getItem("token");
 
 async function ask(path, options = {}) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
-  const answer = await fetch(page.base + path, { ...options, headers, cache: "no-store" });
+  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   if (answer.status === 401 && !byId("login").open) byId("login").showModal();
   return answer;
 }
@@ -105,7 +108,7 @@ async function ask(path, options = {}) {
 async function follow() {
   for (;;) {
     try {
-      const answer = await ask("events");
+      const answer = await ask(alone ? "events?worker=self" : "events");
       if (answer.ok) await read(answer.body.getReader());
       else await refused(answer);
     } catch {
@@ -139,21 +142,28 @@ async function refused(answer) {
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function take(snapshot) {
-  const other = page.latest && (page.latest.pid !== snapshot.pid || page.latest.started_at_ms !== snapshot.started_at_ms);
+  const newest = Math.max(0, ...snapshot.workers.map((worker) => worker.started_at_ms ?? 0)), other = newest !== page.newest;
   page.heardAt = Date.now();
-  if (other) {
-    page.history = [];
-    page.mostToRestore.clear();
-  }
+  page.newest = newest;
   page.latest = snapshot;
-  // A supervisor gives each request to another of its workers, unless the path names one.
-  const [, own] = /\/(workers\/\d+)$/.exec(snapshot.endpoint ?? "") ?? [];
-  if (own && !location.pathname.includes(`/${own}/`)) page.base = `${own}/`;
-  if (!page.picture || other) await loadPicture();
+  if (!page.picture || other) await loadPicture(); // a worker that started may run another topology
   remember(snapshot);
   const remedy = snapshot.reasons.find(({ cause }) => cause === "failed")?.remedy ?? "";
-  notice(snapshot.failure ? `The worker failed: ${snapshot.failure}. ${remedy}` : "");
+  notice(snapshot.workers.filter(({ failure }) => failure).map((worker) => `${several() ? `Worker ${worker.name}` : "The worker"} failed: ${worker.failure}.`)
+    .concat(remedy).join(" ").trim());
+  sayMissing(snapshot.missing);
   update();
+}
+
+// Whether there is more than one worker, so that a row says of which it is.
+const several = () => page.latest.workers.length + page.latest.missing.length > 1;
+
+function sayMissing(missing) {
+  const named = missing.slice(0, MOST_NAMED).map(({ worker, reason }) => `${worker} (${reason})`).join("; ");
+  const more = missing.length > MOST_NAMED ? `; and ${missing.length - MOST_NAMED} more, see Workers` : "";
+  const what = missing.length === 1 ? "The figures of one worker are missing" : `The figures of ${missing.length} workers are missing`;
+  say(byId("missing"), missing.length ? `${what}: ${named}${more}.` : "");
+  byId("missing").hidden = !missing.length;
 }
 
 function watch() {
@@ -220,8 +230,10 @@ function sourceRate(box) {
 }
 
 function storeFigures(name) {
-  const tasks = [...page.latest.tasks, page.latest.global_task].filter(Boolean);
-  const parts = tasks.flatMap((task) => task.stores.filter((one) => one.name === name).map((one) => ({ ...one, task })));
+  const of = (tasks) => tasks.flatMap((task) => task.stores.filter((one) => one.name === name).map((one) => ({ ...one, task })));
+  // Each worker has the same rows of a global store: those of the worker with most are shown.
+  const copies = of(page.latest.global_tasks).sort((one, other) => (other.entries ?? 0) - (one.entries ?? 0));
+  const parts = [...of(page.latest.tasks), ...copies.slice(0, 1)];
   if (!parts.length) return null;
   const total = (field) => (parts.some((one) => known(one[field])) ? sum(parts.map((one) => one[field] ?? 0)) : null);
   const left = total("restore_remaining") ?? 0, most = Math.max(left, page.mostToRestore.get(name) ?? 0);
@@ -265,7 +277,10 @@ async function loadPicture() {
   if (page.names) query.set("names", "java");
   const answer = await ask(`page/topology?${query}`);
   if (!answer.ok) return refused(answer);
-  page.picture = await answer.json();
+  const drawing = await answer.text();
+  if (drawing === page.drawing) return;
+  page.drawing = drawing;
+  page.picture = JSON.parse(drawing);
   if (page.collapsed === null) {
     page.collapsed = [];
   }
@@ -577,8 +592,10 @@ function fill(where, texts, make) {
   texts.forEach((text, index) => {
     if (index >= where.children.length) where.append(make(index));
     const link = where.children[index].querySelector("a");
-    say(link ?? where.children[index], String(text));
-    if (link) link.href = `${location.protocol}//${text}/`;
+    say(link ?? where.children[index], String(text?.text ?? text));
+    // The address is what another worker says of itself, so it may be any text.
+    if (link && /^https?:\/\//.test(text.address ?? "")) link.href = `${text.address}/?worker=self`;
+    else link?.removeAttribute("href");
   });
 }
 
@@ -608,7 +625,7 @@ function heldText(one) {
 
 function topicFacts(box) {
   const found = topicFigures(box);
-  if (!found) return { facts: { Topic: box.name, Note: "no task of this worker reads it" } };
+  if (!found) return { facts: { Topic: box.name, Note: alone ? "no task of this worker reads it" : "no task reads it" } };
   const parts = found.parts.flatMap((one) => [`Partition ${one.partition}`,
     `position ${count(one.position)} of ${count(one.end)}, committed ${count(one.committed)}, lag ${count(one.lag)},` +
     ` ${count(one.buffered)} buffered, latest record of ${streamTime(one.stream_time_ms, page.latest.at_ms)}`]);
@@ -617,7 +634,7 @@ function topicFacts(box) {
 
 function storeFacts(box) {
   const found = storeFigures(box.name);
-  if (!found) return { facts: { Store: box.name, Note: "no task of this worker has it" } };
+  if (!found) return { facts: { Store: box.name, Note: alone ? "no task of this worker has it" : "no task has it" } };
   const [first] = found.parts;
   return { facts: { Kind: first.kind, Engine: first.engine, Entries: known(found.entries) ? `about ${count(found.entries)}` : "",
     Size: known(found.size) ? bytes(found.size) : "", "Not committed": known(found.uncommitted) ? count(found.uncommitted) : "",
@@ -721,31 +738,53 @@ function setState(text, kind) {
 }
 
 function updateTop() {
-  const it = page.latest;
+  const it = page.latest, [first] = it.workers, { totals } = it;
   document.title = `${it.application_id} · streams`;
   say(byId("application"), it.application_id);
-  const kind = ["ERROR", "PENDING_ERROR", "NOT_RUNNING"].includes(it.state) ? "bad" : it.ready ? "good" : "warn";
-  const state = it.failure ? "failed" : it.paused ? "paused" : it.state.toLowerCase().replaceAll("_", " ");
-  setState(state, it.failure ? "bad" : it.paused ? "warn" : kind);
-  const up = known(it.started_at_ms) ? `, up ${duration(it.at_ms - it.started_at_ms)}` : "";
-  say(byId("where"), `${it.host}, process ${it.pid}, version ${it.version}, ${it.group_protocol} group${up}`);
-  const lags = it.tasks.map((task) => task.lag), dropped = sum([...it.tasks, it.global_task].filter(Boolean).map((task) => task.dropped));
-  const lag = lags.some(known) ? sum(lags.filter(known)) : null;
-  const totals = { Records: rate(page.history.at(-1).rate), Lag: count(lag), Dropped: count(dropped), Tasks: count(it.tasks.length) };
-  fillTotals(totals);
-  byId("totals").children[2].classList.toggle("bad", dropped > 0);
+  setState(...stateOf(it));
+  const started = it.workers.map((worker) => worker.started_at_ms).filter(known);
+  const up = started.length ? `, up ${duration(it.at_ms - Math.min(...started))}` : "";
+  const each = (field) => [...new Set(it.workers.map((worker) => worker[field]))].join(" and ");
+  const who = it.workers.length === 1 ? `${first.host}, process ${first.pid}` : `${it.workers.length} workers`;
+  say(byId("where"), `${who}, version ${each("version")}, ${each("group_protocol")} group${up}`);
+  byId("all").hidden = !alone;
+  const shown = {
+    Records: [rate(page.history.at(-1).rate)],
+    Lag: [totals.unknown_lags && totals.unknown_lags === totals.tasks ? "–" : count(totals.lag)],
+    Dropped: [count(totals.dropped), totals.dropped > 0],
+    ...(totals.dead_letters ? { "Dead letters": [count(totals.dead_letters), true] } : {}),
+    Tasks: [count(totals.tasks)],
+    ...(totals.restoring ? { Restoring: [`${count(totals.restoring)} (${count(totals.restore_remaining)} left)`] } : {}),
+    ...(several() ? { Workers: [it.missing.length ? `${it.workers.length} of ${it.workers.length + it.missing.length}` : count(totals.workers), it.missing.length > 0] } : {}),
+  };
+  fillTotals(shown);
   updateHistory();
-  const reasons = it.reasons.filter(({ cause }) => !(it.failure && cause === "failed")); // the notice says that already
+  const reasons = it.reasons.filter(({ cause }) => !(cause === "failed" && it.workers.some(({ failure }) => failure))); // the notice says that already
   byId("why").hidden = !reasons.length;
   fill(byId("why").querySelector("ul"), reasons.map(({ text, remedy }) => `${text[0].toUpperCase()}${text.slice(1)}. ${remedy}`), () => element("li"));
 }
 
+const workerState = (worker) => (worker.failure ? "failed" : worker.paused ? "paused" : worker.state.toLowerCase().replaceAll("_", " "));
+
+// What the state of the application is called, and its colour.
+function stateOf(it) {
+  const number = it.workers.length + it.missing.length, states = new Set(it.workers.map(workerState));
+  const well = it.workers.filter((worker) => worker.ready && workerState(worker) === "running").length;
+  const [state] = states, ended = it.workers.some((worker) => worker.failure || ["ERROR", "PENDING_ERROR", "NOT_RUNNING"].includes(worker.state));
+  if (states.size === 1 && !it.missing.length) return [state, ended ? "bad" : well === number ? "good" : "warn"];
+  return [`${well} of ${number} workers running`, ended || !well ? "bad" : "warn"];
+}
+
 function fillTotals(totals) {
-  const where = byId("totals");
-  if (!where.children.length) {
-    where.append(...Object.keys(totals).map((name) => element("div", {}, element("dt", { textContent: name }), element("dd"))));
+  const where = byId("totals"), names = Object.keys(totals);
+  if (where.dataset.names !== names.join()) {
+    where.dataset.names = names.join();
+    where.replaceChildren(...names.map((name) => element("div", {}, element("dt", { textContent: name }), element("dd"))));
   }
-  Object.values(totals).forEach((text, index) => say(where.children[index].lastChild, text));
+  Object.values(totals).forEach(([text, isBad], index) => {
+    say(where.children[index].lastChild, text);
+    where.children[index].classList.toggle("bad", Boolean(isBad));
+  });
 }
 
 function updateHistory() {
@@ -755,7 +794,7 @@ function updateHistory() {
 }
 
 const NUMBER = true;
-const threadName = (name) => name.replace(`${page.latest.client_id}-`, "").replace("StreamThread-", "thread ");
+const ofWorker = ({ worker }) => (several() ? worker : "");
 // Each table's columns, and its rows: a text for each column, then one that has the next line to itself.
 const TABLES = {
   tasks: {
@@ -779,7 +818,7 @@ const TABLES = {
   threads: {
     title: "Threads",
     columns: [["Thread"], ["State"], ["Rate", NUMBER], ["Busy", NUMBER]],
-    rows: (it) => it.threads.map((thread) => [threadName(thread.name), thread.state.toLowerCase().replaceAll("_", " "),
+    rows: (it) => it.threads.map((thread) => [thread.name, thread.state.toLowerCase().replaceAll("_", " "),
       rate(thread.rate), percent(thread.process_ratio + thread.commit_ratio), threadText(thread)]),
   },
   brokers: {
@@ -788,13 +827,16 @@ const TABLES = {
     rows: (it) => it.brokers.map((one) => [one.id < 0 ? one.address : `${one.id}, ${one.address}`,
       one.unreachable ? "not reached" : one.connected ? "connected" : "idle", brokerTime(one.latency_ms), brokerTime(one.latency_p99_ms),
       [one.unanswered ? `${count(one.unanswered)} requests without an answer in time` : "", one.queued ? `${count(one.queued)} requests wait` : "",
-        one.disconnects ? `${count(one.disconnects)} disconnects` : ""].filter(Boolean).join(" · ")]),
+        one.disconnects ? `${count(one.disconnects)} disconnects` : "", ofWorker(one)].filter(Boolean).join(" · ")]),
   },
   workers: {
     title: "Workers",
-    columns: [["Worker"], ["Tasks", NUMBER]],
-    rows: () => page.workers.map((worker) => [worker.address, String(worker.tasks.length),
-      [worker.own ? "this worker" : "", worker.tasks.join(", ")].filter(Boolean).join(": ")]),
+    columns: [["Worker"], ["State"], ["Tasks", NUMBER], ["Rate", NUMBER], ["Lag", NUMBER], ["Dropped", NUMBER]],
+    rows: (it) => [
+      ...it.missing.map(({ worker, reason }) => Object.assign([{ text: worker }, "missing", "–", "–", "–", "–", reason], { fault: true })),
+      ...it.workers.map((worker) => [{ text: worker.name, address: worker.endpoint }, workerState(worker), count(worker.totals.tasks),
+        rate(worker.totals.rate), count(worker.totals.lag), count(worker.totals.dropped), workerText(worker)]),
+    ],
   },
 };
 
@@ -802,18 +844,19 @@ function brokerTime(ms) {
   return !known(ms) ? "–" : ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : duration(ms);
 }
 
-async function loadWorkers() {
-  if (page.tab !== "workers") return;
-  const answer = await ask("page/workers");
-  if (!answer.ok) return;
-  page.workers = (await answer.json()).workers;
-  updateTable();
+function workerText(worker) {
+  const { dead_letters: letters, restoring, restore_remaining: left } = worker.totals, age = page.latest.at_ms - worker.at_ms;
+  return [worker.failure ?? "", worker.ready ? "" : "not ready", letters ? `${count(letters)} dead letters` : "",
+    restoring ? `${count(restoring)} tasks restore, ${count(left)} records left` : "",
+    known(worker.started_at_ms) ? `up ${duration(worker.at_ms - worker.started_at_ms)}` : "",
+    age > LATE_MS ? `as of ${duration(age)} ago` : "", worker.endpoint ?? ""].filter(Boolean).join(" · ");
 }
 
 function taskText(task) {
-  const dropped = task.dropped ? `${count(task.dropped)} dropped` : "", size = stateSize(task);
+  const letters = task.dead_letters ? `${count(task.dead_letters)} dead letters` : "";
+  const dropped = [task.dropped ? `${count(task.dropped)} dropped` : "", letters].filter(Boolean).join(" · "), size = stateSize(task);
   return [copyingText(task), heldShort(task), dropped, size, snapshotText(task),
-    known(task.latency_ms) ? `latency ${duration(task.latency_ms)}` : "", threadName(task.thread)].filter(Boolean).join(" · ");
+    known(task.latency_ms) ? `latency ${duration(task.latency_ms)}` : "", ofWorker(task), task.thread].filter(Boolean).join(" · ");
 }
 
 // The snapshot with which a task is to begin, and the last one that was written of it.
@@ -831,7 +874,7 @@ function snapshotText({ snapshot }) {
 function threadText(thread) {
   const commit = known(thread.commit_latency_ms) ? `, a commit takes ${duration(thread.commit_latency_ms)}` : "";
   return `${percent(thread.process_ratio)} processing, ${percent(thread.commit_ratio)} committing, ` +
-    `${percent(thread.poll_ratio)} waiting for records${commit}`;
+    `${percent(thread.poll_ratio)} waiting for records${commit}${several() ? ` · ${thread.worker}` : ""}`;
 }
 
 const heldCount = (one) => (known(one.count) ? `${one.at_least ? "≥ " : ""}${count(one.count)}` : "some");
@@ -873,7 +916,6 @@ function openTab(name) {
   byId("table").querySelector("thead").replaceChildren(element("tr", {}, ...heads));
   for (const body of [...byId("table").querySelectorAll("tbody")]) body.remove();
   if (page.latest) updateTable();
-  loadWorkers().catch(() => {}); // the watch says that the worker is away
   return name;
 }
 
@@ -885,6 +927,7 @@ function updateTable() {
   while (table.tBodies.length > found.length) table.tBodies[table.tBodies.length - 1].remove();
   found.forEach((texts, index) => {
     const body = table.tBodies[index] ?? table.appendChild(element("tbody", {}, element("tr"), element("tr", { className: "more" })));
+    body.classList.toggle("fault", Boolean(texts.fault));
     fill(body.rows[0], texts.slice(0, -1), (column) => element("td", { className: columns[column][1] ? "number" : "" },
       ...(page.tab === "workers" && !column ? [element("a", { rel: "noreferrer" })] : [])));
     fill(body.rows[1], texts.slice(-1), () => element("td", { colSpan: columns.length }));
@@ -950,5 +993,4 @@ new ResizeObserver(() => fit(LEGIBLE)).observe(canvas);
 byId("names").setAttribute("aria-pressed", String(page.names));
 makeTabs();
 setInterval(watch, 1000);
-setInterval(() => loadWorkers().catch(() => {}), 10000);
 follow();

@@ -38,6 +38,15 @@ class Place(NamedTuple):
     """The tags of its process (``client.tag.*``)."""
 
 
+class GroupProcess(NamedTuple):
+    """A process of an application as the group has it."""
+
+    client_id: str
+    """Its client id, which its status has too."""
+    endpoint: str | None
+    """The address of its HTTP port; ``None`` if it tells none."""
+
+
 def with_tags(process: str, tags: Mapping[str, str]) -> str:
     """Returns the name of a process for its clients, with its tags."""
     return f"{process}#{','.join(f'{quote(k)}={quote(v)}' for k, v in sorted(tags.items()))}" if tags else process
@@ -74,6 +83,12 @@ def endpoint_of(client_id: str) -> str | None:
     return None if found is None else found["endpoint"]
 
 
+def process_of(client_id: str) -> GroupProcess:
+    """Returns the process of a member, by the client id of the member."""
+    thread = _THREAD.search(client_id)
+    return GroupProcess(client_id if thread is None else thread["process"], endpoint_of(client_id))
+
+
 @dataclass(frozen=True)
 class GroupPicture:
     """The members of a group with the tasks that they run, under their lasting names, as of one moment."""
@@ -81,8 +96,8 @@ class GroupPicture:
     held: Mapping[str, frozenset[TaskId]]
     client_ids: Mapping[str, str]
     places: Mapping[str, Place]
-    is_alone: bool = True
-    """Whether no member runs another topology; those that do are left out."""
+    others: tuple[str, ...] = ()
+    """The client ids of the members that run another topology; the other fields leave these members out."""
     copies: Mapping[TaskId, tuple[str, ...]] | None = None
     """The members that have a copy of each task, where the brokers choose them; ``None`` where the members do."""
     is_at_rest: bool = True
@@ -93,6 +108,11 @@ class GroupPicture:
     """The tasks of slots that do not stand for their own."""
     ends: Mapping[TaskId, int] = field(default_factory=dict)
     """The offsets of all changelogs of each task with some, if they were asked for."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no member runs another topology."""
+        return not self.others
 
     def is_complete(self, counts: Mapping[int, int]) -> bool:
         """Whether every task has an owner."""
@@ -127,7 +147,7 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
         held,
         client_ids,
         places,
-        len(own) == len(members),
+        tuple(one.client_id for one in members if (one.instance_id or one.member_id) not in own),
         copies if by_group else None,
         is_at_rest,
         plan.planner in {member.member_id for member in members},

@@ -6,7 +6,7 @@ happened (semantics 113). Nothing here runs unless there was an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -154,6 +154,8 @@ class ErrorPolicy:
         self.last: dict[str, str] = {}
         """The last error of each node that a handler was asked about, with the place of the record; any thread may
         read it."""
+        self.sent_letters = 0
+        """How many dead letters it has sent; any thread may read it."""
 
     @property
     def wants_messages(self) -> bool:
@@ -294,6 +296,7 @@ class ErrorPolicy:
         except StreamsError as error:
             return error, ()
         letters = response.dead_letter_queue_records
+        self.sent_letters += len(letters)
         if response.result is Result.RESUME:
             return None, letters
         retry = response.result is Result.RETRY and isinstance(failure, RetryableError)
@@ -357,12 +360,13 @@ class ErrorPolicy:
             what += f" (the {setting} returned RETRY, which is only for records that were not delivered in time)"
         raise self._failure(kind, what, context, key) from error
 
-    def _send_letters(self, letters: Iterable[ProducerRecord], *, wait: bool) -> None:
+    def _send_letters(self, letters: Collection[ProducerRecord], *, wait: bool) -> None:
         """Sends dead letters; where they cannot be, the task goes back, and not only the thread."""
         try:
             self._send(letters, wait=wait)
         except NotDelivered as error:
             raise error.locate(task=str(self._task))  # noqa: B904 - the same error, with its place
+        self.sent_letters += len(letters)
 
     def _ask(
         self, setting: str, handler: Callable[..., Any], asked: tuple[Any, ...], context: ErrorHandlerContext
