@@ -85,7 +85,7 @@ def application_status(
             found[key] = worker
     known = {name for worker in found.values() for name in (worker.client_id, address_of(worker))}
     absent = {one.worker: one for one in missing if one.worker not in known}
-    merged = tuple(sorted(found.values(), key=lambda one: (one.endpoint or "", one.host, one.pid, one.client_id)))
+    merged = tuple(sorted(found.values(), key=_order))
     return ApplicationStatus(
         application_id=application_id,
         at_ms=max((one.at_ms for one in merged), default=0),
@@ -95,6 +95,12 @@ def application_status(
         missing=tuple(absent[name] for name in sorted(absent)),
         workers=merged,
     )
+
+
+def _order(worker: WorkerStatus) -> tuple[object, ...]:
+    """Returns the place of a worker among others: those behind one port by their numbers."""
+    port, _, number = (address_of(worker) or "").partition("/")
+    return port, int(number) if number.isdecimal() else -1, worker.host, worker.pid, worker.client_id
 
 
 def address_of(worker: WorkerStatus) -> str | None:

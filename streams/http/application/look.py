@@ -119,10 +119,14 @@ class ApplicationLook:
         own = await self.made(self._application.status)
         return application_status(own.application_id, [own])
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next one who asks makes another look."""
+        return asyncio.get_running_loop().time() >= self._next_at
+
     async def latest(self) -> ApplicationStatus:
         """Returns the status of the application: the latest one if another look is not due. All who ask share it."""
-        now = asyncio.get_running_loop().time()
-        if self._latest is not None and now < self._next_at:
+        if self._latest is not None and not self.is_due:
             return self._latest
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
