@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dsl import StreamsBuilder
 from http_support.asking import free_port, listening
 from http_support.browser import CHROMIUM, Browser
 from processor_api.context import ProcessorContext
@@ -28,7 +30,8 @@ from streams.http.page.live import LivePage
 from streams.http.processor_share import ProcessorShare
 from streams.http.routing import Router
 from streams.http.server import HttpAnswers, HttpServer
-from streams.observing.status import WorkerStatus
+from streams.observing.application import ApplicationStatus, MissingWorker, application_status
+from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
 from streams.queries.owners import OwnerMap
 from streams.threads import SYSTEM_THREADS
 
@@ -166,18 +169,27 @@ class Failed:
         return self._status
 
 
-def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) -> None:
-    failed: Any = Failed(cluster.start(topology()))
+@contextmanager
+def served(application: Any, look: Any = None) -> Iterator[int]:
+    """The port of a page that shows an application, or the statuses that a look has."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     pace = ProcessorShare(1.0)
-    owners: Any = SimpleNamespace(own=None, known=OwnerMap(), current=lambda max_age_s: OwnerMap())
     options = HttpOptions(host="127.0.0.1", port=port)
-    look = ApplicationLook(failed, Router(owners, options, SYSTEM_THREADS), SYSTEM_THREADS)
-    page = LivePage(failed, look, pace)
+    owners: Any = SimpleNamespace(own=None, known=OwnerMap(), current=lambda max_age_s: OwnerMap())
+    look = look or ApplicationLook(application, Router(owners, options, SYSTEM_THREADS), SYSTEM_THREADS)
+    page = LivePage(application, look, pace)
     server = HttpServer(HttpAnswers(routes=page.routes(), pace=pace, at_end=page.close), listener, options)
     server.start()
     try:
+        yield port
+    finally:
+        server.close()
+
+
+def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) -> None:
+    failed: Any = Failed(cluster.start(topology()))
+    with served(failed) as port:
         browser.open(f"http://127.0.0.1:{port}/")
         browser.until("document.querySelector('#state').textContent === 'failed'")
         assert browser.run("document.body.innerText.split('it is broken').length - 1") == 1
@@ -185,8 +197,98 @@ def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) 
             "The worker failed: ValueError: it is broken. Remove the cause, and start it again."
         )
         browser.open("about:blank")
-    finally:
-        server.close()
+
+
+class LargeApplication:
+    """60 nodes, and 400 tasks on eight workers; a ninth one does not respond."""
+
+    def __init__(self) -> None:
+        builder = StreamsBuilder(key_serde="string", value_serde="string")
+        for number in range(10):
+            stream = builder.stream(f"in-{number}").filter(lambda key, value: True).map_values(str)
+            stream.filter(lambda key, value: True).map_values(str).to(f"out-{number}")
+        self.topology = builder.build()
+        self.rounds = 0
+
+    async def own(self) -> ApplicationStatus:
+        return self._status()
+
+    async def latest(self) -> ApplicationStatus:
+        return self._status()
+
+    async def made(self, make: Callable[[], bytes]) -> bytes:
+        return make()
+
+    def _status(self) -> ApplicationStatus:
+        self.rounds += 1
+        workers = [self._worker(number) for number in range(8)]
+        silent = MissingWorker(worker="10.0.0.9:8080/1", reason="it has not responded for 7 s")
+        return application_status("an-application-with-a-long-name", workers, [silent])
+
+    def _worker(self, number: int) -> WorkerStatus:
+        return WorkerStatus(
+            application_id="an-application-with-a-long-name",
+            client_id=f"app-{number}",
+            host="orders-7d9f8b6c5",
+            pid=70_000 + number,
+            version="1",
+            at_ms=1000 * self.rounds,
+            started_at_ms=0,
+            state="RUNNING",
+            ready=number != 3,
+            paused=False,
+            failure=None,
+            endpoint="javascript:window.broken=1" if number == 0 else f"http://127.0.0.1:1/workers/{number}",
+            tasks=tuple(self._task(number, at) for at in range(50)),
+        )
+
+    def _task(self, worker: int, at: int) -> TaskStatus:
+        node = "KSTREAM-FILTER-0000000001"
+        drop = DropStatus(node=node, call=None, made_at=None, reason="late", count=1, text="it came late")
+        names = list(self.topology.nodes)[at % 10 * 6 : at % 10 * 6 + 6]
+        return TaskStatus(
+            id=f"{at % 10}_{worker * 5 + at // 10}",
+            thread=f"app-{worker}-StreamThread-1",
+            state="RESTORING" if worker == 3 else "RUNNING",
+            processed=100 * self.rounds,
+            rate=12.5,
+            stream_time_ms=1000,
+            dropped=1,
+            dead_letters=2,
+            drops=(drop,),
+            nodes=tuple(
+                NodeStatus(name=name, call=None, made_at=None, records=self.rounds, rate=1.0, time_share=0.1)
+                for name in names
+            ),
+        )
+
+
+@pytest.mark.parametrize("width", [500, 1280])
+def test_a_large_application_with_a_silent_worker_is_shown_whole(browser: Browser, width: int) -> None:
+    large: Any = LargeApplication()
+    assert len(large.topology.nodes) == 60
+    with served(large, large) as port:
+        browser.picture(width, 900, dark=True)
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.until("document.querySelectorAll('#table tbody').length === 400")
+        totals = browser.run(text("#totals"))
+        shown = ("Dropped400", "Dead letters800", "Tasks400", "Restoring50", "Workers8 of 9")
+        assert [part for part in shown if part not in totals] == []
+        assert browser.run(text("#state")) == "7 of 9 workers running"
+        assert browser.run(text("#missing")) == (
+            "The figures of one worker are missing: 10.0.0.9:8080/1 (it has not responded for 7 s)."
+        )
+        assert browser.run("document.querySelectorAll('.box.processor, .box.source, .box.sink').length") == 60
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        browser.click("#tab-workers")
+        browser.until("document.querySelectorAll('#table tbody').length === 9")
+        assert browser.run("document.querySelectorAll('#table tbody.fault').length") == 1
+        links = browser.run("[...document.querySelectorAll('#table a')].map((link) => link.getAttribute('href'))")
+        assert links[:3] == [None, None, "http://127.0.0.1:1/workers/1/?worker=self"]
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        table = "document.querySelector('#table')"
+        assert browser.run(f"{table}.scrollWidth <= {table}.clientWidth")
+        browser.open("about:blank")
 
 
 def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser: Browser) -> None:

@@ -168,5 +168,6 @@ def test_one_port_answers_for_the_workers_of_a_supervisor_while_one_is_killed(to
         wait_until("both are ready again", lambda: ask(port, "/ready").status == 200)
         wait_until("all keys are answered again", lambda: all_answer([port], 1))
     asking.check()
-    assert sum(state is not None for state in ask(port, "/state").json["workers"]) == 2
+    found = ask(port, "/state").json
+    assert (found["totals"]["workers"], found["missing"]) == (2, [])
     supervisor.stop()
