@@ -179,6 +179,11 @@ class TaskStatus:
     """Dead letters that handlers have sent since the task was opened here."""
 
     @property
+    def number(self) -> tuple[int, ...]:
+        """The numbers of its subtopology and partition, by which tasks are sorted."""
+        return tuple(int(part) for part in self.id.split("_") if part.lstrip("-").isdigit())
+
+    @property
     def lag(self) -> int | None:
         """The lag of all of its input partitions; ``None`` if that of one is not known."""
         lags = [one.lag for one in self.partitions]

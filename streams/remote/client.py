@@ -117,7 +117,8 @@ class RemoteStreams:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the first worker that answers, as ``KafkaStreams.status()`` has it.
+        """Returns the state of the application: the status of all workers, their totals, and the workers that are
+        missing. The first worker that answers asks the others.
 
         :raises RemoteUnavailable: if no worker answers.
         """

@@ -22,7 +22,7 @@ ROOMS = {
     "pandas": ("streams.spark",),
     "pyarrow": ("streams.cli.state.export", "streams.cli.records.files", "streams.spark"),
     "pyspark": ("streams.spark",),
-    "pydantic": ("streams.config", "streams.serdes.pydantic_model", "streams.cli.cluster.workers"),
+    "pydantic": ("streams.config", "streams.serdes.pydantic_model", "streams.observing.answers"),
     "rich": ("streams.cli.run.restore_bar", "streams.cli.top.command", "streams.cli.output.terminal"),
     "shtab": ("streams.cli.completion",),
     "structlog": ("streams.cli",),

@@ -74,12 +74,8 @@ def _rate(worker: WorkerStatus, task: TaskStatus, before: tuple[int, int] | None
     return (task.processed - before[1]) * 1000 / (worker.at_ms - before[0])
 
 
-def _task_number(row: TaskRow) -> tuple[int, ...]:
-    return tuple(int(part) for part in row.task.id.split("_") if part.lstrip("-").isdigit())
-
-
 SORTS: Mapping[str, Callable[[TaskRow], object]] = {
-    "task": lambda row: (_task_number(row), row.worker.client_id),
+    "task": lambda row: (row.task.number, row.worker.client_id),
     "rate": lambda row: -row.rate,
     "lag": lambda row: -(row.task.lag if row.task.lag is not None else -1),
     "drops": lambda row: -row.task.dropped,

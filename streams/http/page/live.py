@@ -205,6 +205,7 @@ def _sent(status: ApplicationStatus, sinks: Set[str]) -> int | None:
 def snapshot(status: ApplicationStatus) -> dict[str, Any]:
     """Returns the status as a page needs it: nodes and dropped records are added up over the tasks, and each part says
     of which worker it is."""
+    owned = [(worker, task) for worker in status.workers for task in worker.tasks]
     return {
         "application_id": status.application_id,
         "at_ms": status.at_ms,
@@ -214,7 +215,7 @@ def snapshot(status: ApplicationStatus) -> dict[str, Any]:
         "workers": [_worker(worker) for worker in status.workers],
         "threads": [_thread(worker, thread) for worker in status.workers for thread in worker.threads],
         "brokers": [{**_fields(broker), "worker": one.name} for one in status.workers for broker in one.brokers],
-        "tasks": [_task(worker, task) for worker in status.workers for task in worker.tasks],
+        "tasks": [_task(worker, task) for worker, task in sorted(owned, key=lambda each: each[1].number)],
         "global_tasks": [_task(one, one.global_task) for one in status.workers if one.global_task is not None],
         "nodes": _nodes(status.all_tasks),
         "drops": [_fields(drop) for drop in status.drops],
