@@ -33,7 +33,16 @@ def worker_status(answer: bytes) -> WorkerStatus:
     :raises ValueError: if the answer is something else, or of another version of this library; the text continues a
         sentence that begins with the name of the worker.
     """
-    return _worker(_object(answer))
+    found = _object(answer)
+    try:
+        json.dumps(found, allow_nan=False)
+    except ValueError:
+        raise ValueError("responds with a number that JSON does not have, so that no browser can show it") from None
+    try:
+        status: WorkerStatus = _adapter(WorkerStatus).validate_json(answer, strict=True)
+    except ValidationError as error:
+        raise ValueError(_other_version(error)) from None
+    return status
 
 
 def all_statuses(answer: bytes) -> Iterator[WorkerStatus | MissingWorker]:

@@ -312,9 +312,9 @@ def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser
 def test_it_leads_to_the_pages_of_the_other_workers(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
     browser.click("#tab-workers")
     browser.until("document.querySelector('#table a').href === location.href + '?worker=self'")
-    browser.click("#table a")
+    browser.open(browser.run("document.querySelector('#table a').href"))
     browser.until(f"!document.querySelector('#all').hidden && {text('#state')} === 'running'")
-    browser.click("#all")
+    browser.open(browser.run("document.querySelector('#all').href"))
     browser.until(f"document.querySelector('#all').hidden && {text('#state')} === 'running'")
 
 

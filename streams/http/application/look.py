@@ -17,6 +17,7 @@ from aiohttp import web
 
 from processor_api.texts import kind_and_text
 from processor_api.topology.topology import Topology
+from streams.config import StreamsConfig
 from streams.http.responses import HttpRefusal
 from streams.http.routing import MOST_WORKERS, PROCESSES_S, Router, Unreachable
 from streams.kafka.membership.group_picture import GroupProcess
@@ -54,13 +55,14 @@ def is_about_one(request: web.Request) -> bool:
 class Watched(Protocol):
     """The part of `KafkaStreams` that is looked at. Every call returns at once, and may be made by any thread."""
 
+    config: StreamsConfig
     topology: Topology
 
     def status(self) -> WorkerStatus: ...
 
 
 @dataclass
-class Asked:
+class AskedWorker:
     """Another worker, with its latest answer."""
 
     endpoint: str
@@ -100,7 +102,7 @@ class ApplicationLook:
         self._application = application
         self._router = router
         self._helper = threads.helper("http-status")
-        self._others: dict[str, Asked] = {}
+        self._others: dict[str, AskedWorker] = {}
         self._behind: dict[str, int] = {}
         """The number of workers behind the port of each supervisor."""
         self._behind_at = float("-inf")
@@ -205,7 +207,7 @@ class ApplicationLook:
                 task.cancel()
         asked = []
         for endpoint in endpoints:
-            one = self._others.setdefault(endpoint, Asked(endpoint))
+            one = self._others.setdefault(endpoint, AskedWorker(endpoint))
             one.took(loop.time())
             if one.task is None:
                 one.since, one.task = loop.time(), asyncio.create_task(self._status_of(endpoint))
@@ -218,9 +220,12 @@ class ApplicationLook:
     async def _status_of(self, endpoint: str) -> WorkerStatus:
         answer = await self._router.status_of(endpoint)
         try:
-            return await self.made(partial(worker_status, answer))
+            found = await self.made(partial(worker_status, answer))
         except ValueError as error:
             raise Unreachable(f"it {error}") from error
+        if found.application_id != self._application.config.application_id:
+            raise Unreachable(f"it is a worker of another application, {found.application_id[:80]!r}")
+        return found
 
 
 def missing_workers(

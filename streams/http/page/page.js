@@ -4,7 +4,7 @@
 const byId = (id) => document.getElementById(id);
 const NODES = ["source", "processor", "sink"];
 const TOPICS = ["topic", "internal topic"];
-const LATE_MS = 3000; // an older status of a worker says so
+const LATE_MS = 3000; // the status of a worker that has not changed for so long says so
 const HISTORY = 120; // snapshots, of a second each
 const RATE_OVER_MS = 6000;
 const SILENT_MS = 4000; // without a snapshot for so long, the worker is said to be away
@@ -19,6 +19,7 @@ const page = {
   lines: [], // what drawLine returns
   latest: null, // of live.py
   history: [], // {at, positions, rate} of the last snapshots
+  changed: new Map(), // client id of a worker: the time of its last status, and since when it is shown
   mostToRestore: new Map(), // store: the most offsets that were left
   chosen: null, // id of a box
   tab: "tasks",
@@ -186,6 +187,9 @@ function remember(snapshot) {
     for (const one of task.partitions) {
       if (known(one.position)) positions.set(`${one.topic}\n${one.partition}`, one.position);
     }
+  }
+  for (const { client_id: id, at_ms: at } of snapshot.workers) { // the clocks of workers may differ
+    if (page.changed.get(id)?.at !== at) page.changed.set(id, { at, since: Date.now() });
   }
   page.history.push({ at: snapshot.at_ms, positions, rate: sum(snapshot.threads.map((thread) => thread.rate)) });
   if (page.history.length > HISTORY) page.history.shift();
@@ -845,11 +849,11 @@ function brokerTime(ms) {
 }
 
 function workerText(worker) {
-  const { dead_letters: letters, restoring, restore_remaining: left } = worker.totals, age = page.latest.at_ms - worker.at_ms;
+  const { dead_letters: letters, restoring, restore_remaining: left } = worker.totals, age = Date.now() - page.changed.get(worker.client_id).since;
   return [worker.failure ?? "", worker.ready ? "" : "not ready", letters ? `${count(letters)} dead letters` : "",
     restoring ? `${count(restoring)} tasks restore, ${count(left)} records left` : "",
     known(worker.started_at_ms) ? `up ${duration(worker.at_ms - worker.started_at_ms)}` : "",
-    age > LATE_MS ? `as of ${duration(age)} ago` : "", worker.endpoint ?? ""].filter(Boolean).join(" · ");
+    age > LATE_MS ? `unchanged for ${duration(age)}` : "", worker.endpoint ?? ""].filter(Boolean).join(" · ");
 }
 
 function taskText(task) {
