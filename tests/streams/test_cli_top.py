@@ -8,9 +8,11 @@ import pty
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from streams.cli.main import main
 from streams.cli.output.terminal import size_text
 from streams.cli.top.keys import keys_of
 from streams.cli.top.view import SORT_KEYS, SORTS, Choice, amount, duration, view_of
+from streams.observing.answers import status_json
+from streams.observing.application import MissingWorker, application_status
 from streams.observing.local_socket import local_statuses, serve_status, socket_directory, status_line
 from streams.observing.status import (
     BrokerStatus,
@@ -217,6 +221,76 @@ def test_a_worker_is_seen_by_others_of_this_machine(tmp_path: Path, capsys: pyte
             assert "app: 1 worker, 1 task" in capsys.readouterr().out
         assert main(command) == 1
         assert "you run no worker of this application" in capsys.readouterr().out
+
+
+@contextmanager
+def answering(status: int, text: str) -> Iterator[tuple[str, list[str]]]:
+    """The address of an HTTP port that answers so, and the paths and tokens that it was asked by."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers.get('Authorization')}")
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_workers_of_other_machines_are_seen_by_the_port_of_one_of_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, other = worker(task("0_0", dropped=2)), worker(task("0_1", dropped=16), client_id="other")
+    missing = [MissingWorker(worker="c:80", reason="silent"), MissingWorker(worker="hidden", reason="it has no port")]
+    whole = application_status("app", [local, replace(other, host="there")], missing)
+    hidden = worker(task("0_2"), client_id="hidden")
+    (token := tmp_path / "token").write_text("the-first-token\nthe-second-token\n")
+    arguments = ["top", "--application-id", "app", "--once", "--token-file", str(token)]
+    with answering(200, status_json(whole)) as (url, asked):
+        with serve_status("app", lambda: replace(local, endpoint=url)):
+            assert main(arguments) == 0
+            shown = capsys.readouterr().out
+            assert "app: 2 workers, 2 tasks" in shown
+            assert "18 records dropped" in shown
+            assert "the figures of worker c:80 are missing: silent" in shown
+            assert "the figures of worker hidden are missing: it has no port" in shown
+        assert asked == ["/state Bearer the-first-token"]
+        with serve_status("app", lambda: replace(hidden, endpoint=url)):
+            main(arguments)
+            assert "worker hidden" not in capsys.readouterr().out, "its socket has its figures"
+
+
+def test_only_the_workers_of_this_machine_are_shown_if_their_port_does_not_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with answering(401, "{}") as (url, _), serve_status("app", lambda: replace(worker(task("0_0")), endpoint=url)):
+        assert main(["top", "--application-id", "app", "--once"]) == 0
+    shown = capsys.readouterr().out
+    assert "app: 1 worker, 1 task" in shown
+    assert f"only workers of this machine are shown: {url} answers 401: it requires a token; give --token-file" in shown
+
+
+def test_records_without_a_result_are_summed_over_the_workers() -> None:
+    drop = full_task().drops[0]
+    late = task("0_0", drops=(drop,), dropped=4, dead_letters=3)
+    seen = Seen((worker(late), replace(worker(replace(late, id="0_1")), client_id="other", pid=8)))
+    view = view_of("app", seen, None, Choice())
+    assert view.lines[0].endswith("8 records dropped, 6 dead letters")
+    sections = {section.title: section for section in view.sections}
+    assert [row[3] for row in sections["Dropped"].rows] == [8]
+    dropped = sections["Workers"].headings.index("DROPPED")
+    assert [row[dropped : dropped + 2] for row in sections["Workers"].rows] == [("4", "3"), ("4", "3")]
 
 
 def test_a_worker_that_was_killed_leaves_nothing_behind() -> None:

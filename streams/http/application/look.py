@@ -7,6 +7,7 @@ named, and never left out.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ T = TypeVar("T")
 EVERY_S = 0.95
 """The least time between two looks: a little less than the second between two requests of a page."""
 MOST_SHARE = 0.1
-"""The part of the time that looks may take, apart from waiting for other workers: then they are further apart."""
+"""The part of a core that looks may use: larger ones are further apart."""
 ANSWER_S = 2.0
 """How long a look waits for a worker."""
 STALE_S = 10.0
@@ -109,10 +110,20 @@ class ApplicationLook:
         self._looking: asyncio.Task[ApplicationStatus] | None = None
         self._latest: ApplicationStatus | None = None
         self._next_at = float("-inf")
+        self._used_s = 0.0
+        """The processor time of the thread since the last look began."""
 
     async def made(self, make: Callable[[], T]) -> T:
         """Returns what a thread makes, so that probes do not wait for it."""
-        pending: Any = self._helper.submit(make)
+
+        def timed() -> T:
+            began = time.thread_time()
+            try:
+                return make()
+            finally:
+                self._used_s += time.thread_time() - began
+
+        pending: Any = self._helper.submit(timed)
         found: T = await asyncio.wrap_future(pending)
         return found
 
@@ -155,6 +166,7 @@ class ApplicationLook:
     async def _look(self) -> ApplicationStatus:
         loop = asyncio.get_running_loop()
         began, missing = loop.time(), list[MissingWorker]()
+        self._used_s = 0.0
         try:
             processes = await self._router.processes()
         except HttpRefusal as error:
@@ -176,7 +188,7 @@ class ApplicationLook:
             return application_status(own.application_id, workers, [*missing, *absent])
 
         self._latest = await self.made(merged)
-        self._next_at = max(began + EVERY_S, now + (loop.time() - now) / MOST_SHARE)
+        self._next_at = began + max(EVERY_S, self._used_s / MOST_SHARE)
         return self._latest
 
     async def _endpoints(self, processes: Collection[GroupProcess]) -> list[str]:
