@@ -284,6 +284,12 @@ class DropReason(enum.Enum):
         "use left_join() to see them; a table has to have its row before the record of the stream is processed",
         False,
     )
+    AGGREGATE_DELETED_NOTHING = (
+        "the aggregator returned None, but there was no aggregate to delete",
+        "let the aggregator return the aggregate: list.append(), dict.update() and set.add() change it in place and"
+        " return None",
+        False,
+    )
     COPY = ("an equal record was kept before", "nothing: this is what deduplicate() is for", False)
     UNKEYED_REPARTITION = (
         "null key before a repartition topic",

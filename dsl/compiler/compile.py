@@ -13,6 +13,8 @@ from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, announced_by, shared_tables
 from dsl.compiler.table_metadata import TableMetadata, table_metadata, table_view, with_old_values
+from dsl.mistakes.functions import mistakes_of_functions
+from dsl.mistakes.shapes import changed_variables, java_defects, unused_results
 from dsl.plan.materialization import buffer_builder, key_value_builder, window_store_builder
 from dsl.plan.models import followed_in
 from dsl.plan.nodes import (
@@ -39,6 +41,7 @@ from processor_api.processor import Operator
 from processor_api.timestamps import fail_on_invalid_timestamp
 from processor_api.topology.nodes import ProcessorNode, RepartitionTopic
 from processor_api.topology.topology import Topology
+from processor_api.topology.warnings import warnings_of
 from processor_api.user_code.lines import Line
 
 # The pass that lets a stream joined with itself do with one store (``single.store.self.join``, semantics 62).
@@ -119,6 +122,12 @@ def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO
     :param serdes: those of sources, sinks and stores that were given none.
     :raises TopologyError: for mistakes that only show in the whole: doubled names, unknown stores, overlapping sources.
     """
+    warnings = [
+        *mistakes_of_functions(plan, serdes),
+        *changed_variables(plan),
+        *unused_results(plan),
+        *java_defects(plan, settings),
+    ]
     metadata = table_metadata(plan)
     plan = merge_sources(plan)
     if settings.merge_repartition_topics:
@@ -137,9 +146,11 @@ def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO
         with writer.topology.on_behalf_of(line):
             writer.write(number, node)
     writer.connect()
-    if settings.wrapper is None:
-        return writer.topology
-    return writer.topology.wrapped_by(settings.wrapper, settings.values)
+    made = writer.topology
+    if settings.wrapper is not None:
+        made = made.wrapped_by(settings.wrapper, settings.values)
+    warnings_of(made, warnings)
+    return made
 
 
 def _with_serdes(node: PlanNode, serdes: DefaultSerdes) -> Line | None:

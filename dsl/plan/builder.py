@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dsl.naming import Names
+from dsl.plan.given_functions import GivenFunctions
 from dsl.plan.models import Models
 from dsl.plan.nodes import Plan, PlanNode, Process, TableSourceNode, TableStep
 from dsl.processors.user_functions import check_user_functions
@@ -26,6 +27,7 @@ class PlanBuilder:
         self._nodes: dict[int, PlanNode] = {}
         self._turns: dict[int, int] = {}
         self._turn = 0
+        self._functions = GivenFunctions()
 
     def add(self, node: PlanNode) -> int:
         """Adds a node; returns its number.
@@ -39,6 +41,7 @@ class PlanBuilder:
                 check_user_functions(node.supplier, node.name)
             case _:
                 pass
+        self._functions.add(node)
         number = len(self._nodes)
         self._nodes[number] = node
         self.add_again(number)
@@ -56,10 +59,11 @@ class PlanBuilder:
     def amend(self, number: int, node: PlanNode) -> None:
         """Puts a changed node in an earlier one's place."""
         self._nodes[number] = node
+        self._functions.add(node)
 
     def plan(self) -> Plan:
         """Returns the plan as it is now."""
-        return Plan(dict(self._nodes), dict(self._turns))
+        return Plan(dict(self._nodes), dict(self._turns), self._functions.by_code)
 
 
 class InPlan(Protocol):

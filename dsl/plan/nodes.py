@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Protocol
 
 from dsl.options import Consumed, Produced
+from dsl.plan.given_functions import GivenFunction
 from dsl.processors.tables.operator import TableOperator
 from dsl.settings import BuildSettings
 from processor_api.serde import Serde
@@ -311,6 +313,8 @@ class Plan:
     nodes: Mapping[int, PlanNode]
     turns: Mapping[int, int]
     """A node that was asked for again has a later turn than its number says."""
+    functions: Mapping[CodeType, Sequence[GivenFunction]] = field(default_factory=dict)
+    """The user's functions by their code."""
 
     def children(self) -> dict[int, list[int]]:
         """Returns the children of each node, by number."""

@@ -17,7 +17,7 @@ from dsl.processors.tables.operator import (
     marking_late_puts,
     send_on_flush,
 )
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import unshared, user_function
 from processor_api.context import OperatorContext, RecordRun
 from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serdes
@@ -91,7 +91,7 @@ class Aggregate(TableOperator):
     aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
 
     def bind(self, context: OperatorContext) -> Forward:
-        initializer, aggregator = self.initializer, self.aggregator
+        initializer, aggregator = unshared(self.initializer), self.aggregator
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
         put, forward = marking_late_puts(store, context.forward)
@@ -99,6 +99,7 @@ class Aggregate(TableOperator):
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         shows_old, java_defects = old_values and not cached, self.java_defects
+        deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
@@ -119,8 +120,14 @@ class Aggregate(TableOperator):
                         old = initializer() if java_defects else None
                     elif type(old) not in UNCHANGEABLE:  # The aggregator may have changed it in place.
                         old = get(key)[0]
-                # A deletion has its own time, but in a versioned store one behind what it deletes (semantics 13).
-                put(key, new, latest if versioned or new is not None else timestamp, headers)
+                put_at = latest
+                if new is None:
+                    if found is None:
+                        deleted_nothing()
+                    # A deletion has its own time, but in a versioned store one after what it deletes (semantics 13).
+                    if not versioned:
+                        put_at = timestamp
+                put(key, new, put_at, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return

@@ -4,6 +4,7 @@ one form.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from typing import Any
 from processor_api.texts import repr_of
 from processor_api.user_code.checks import check_function
 from processor_api.user_code.function_code import named_function
+from processor_api.user_code.result_code import MUTABLE, made_by
 
 
 class NoPairError(TypeError):
@@ -94,6 +96,41 @@ def _with_key(arguments: tuple[str, ...], takes_key: bool) -> tuple[tuple[str, .
     if takes_key:
         return ("key", *arguments), "; the method without _with_key in its name does not pass the key"
     return arguments, "; the method with _with_key at the end of its name also passes the key"
+
+
+def unshared(initializer: Callable[[], Any]) -> Callable[[], Any]:
+    """Returns an initializer that raises if it gives one object to two keys after the object was changed for the first.
+
+    One whose code makes an object at each call is returned as it is.
+    """
+    made = made_by(initializer)
+    if made.kinds and made.receiver is None and not (made.is_known and type(made.known) in MUTABLE):
+        return initializer
+    first: Any = None
+    before: Any = None
+
+    def checked() -> Any:
+        nonlocal first, before
+        given = initializer()
+        if type(given) not in MUTABLE:
+            return given
+        if given is not first:
+            first, before = given, _copied(given)
+        elif before is not None and before != given:
+            raise TypeError(
+                f"{named_function(initializer)} returned the same {type(given).__name__} for two keys, after it was"
+                f" changed for the first: return a new one from each call, as lambda: {type(given).__name__}() does"
+            )
+        return given
+
+    return checked
+
+
+def _copied(given: Any) -> Any:
+    try:
+        return copy.deepcopy(given)
+    except Exception:  # what is inside cannot be copied, so a change cannot be seen
+        return None
 
 
 def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:

@@ -131,6 +131,7 @@ def _reducing(reducer: Callable[[Any, Any], Any]) -> Functions:
     def merge(key: Any, one: Any, other: Any) -> Any:
         return other if one is None else reducer(one, other)
 
+    add.__wrapped__ = merge.__wrapped__ = reducer  # type: ignore[attr-defined]
     return Functions(initializer=none, aggregator=add, merger=merge)
 
 

@@ -86,7 +86,8 @@ def check_function(
         a coroutine or a generator; or if its result is used and it returns nothing.
     """
     if not callable(value):
-        raise TopologyError(f"{what} takes a function as its {name}, got {repr_of(value)}", **place)
+        form = _form_of_initializer(value) if name == "initializer" else ""
+        raise TopologyError(f"{what} takes a function as its {name}, got {repr_of(value)}{form}", **place)
     several = ", or take one of the flat_map methods for several results" if name == "mapper" else ""
     _check_kind(value, f"{what} takes a plain function as its {name}", generates, several, **place)
     if returns and returns_nothing(value):
@@ -194,6 +195,14 @@ def _check_kind(value: Any, what: str, generates: bool, several: str, **place: A
             f" the result{several}",
             **place,
         )
+
+
+def _form_of_initializer(value: object) -> str:
+    """Returns the end of the sentence about an initial value that was given instead of a function that makes it."""
+    if type(value) in (list, dict, set) and not value:
+        return f": give {type(value).__name__}, which makes a new one for each key"
+    shown = repr_of(value, 40) if type(value) in (list, dict, set, tuple, int, float, str, bool, bytes) else "0"
+    return f": give a function that makes the initial value of a key, such as lambda: {shown}"
 
 
 def _named(value: Any) -> str:

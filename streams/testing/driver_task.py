@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.errors import TopologyError
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology.cycles import cycles_of
 from processor_api.topology.topology import Topology
 from state.directory.errors import directory_error
 from state.write_buffer.memory_budget import Budget
@@ -36,6 +38,9 @@ from streams.telemetry import spans_by
 from streams.testing.driver_parts.arrivals import ArrivalMerge, Arrivals
 from streams.testing.driver_parts.driver_log import DriverProducer, DriverTopic
 from streams.testing.record_trace import RecordTrace
+
+MOST_FED_BACK = 10_000
+"""Records that one piped record may write to topics from which their own input comes."""
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """An empty set of positions: those of a task are written for the next that opens its state, and a driver's state goes
@@ -117,6 +122,10 @@ class DriverTask:
         self.trace = None if rules is None else RecordTrace(rules, clock)
         tracer = None if self.trace is None else self.trace.tracer
         self._arrivals = Arrivals()
+        self._topology = topology
+        self.is_endless = False
+        """Whether a cycle kept it from processing a record to the end."""
+        self._cycles = cycles_of(topology, undeclared=True)
         producer = DriverProducer(topics, self._arrivals, partitions)
         sent = None if tracer is None else tracer.sent(producer.partition_count)
         watch = spans_by(config)
@@ -188,14 +197,34 @@ class DriverTask:
     def complete(self) -> None:
         """Processes record by record, with a commit after each, until there is none."""
         task, idling, globals_ = self.task, self._idling, self.globals
+        before = self._fed_back() if self._cycles else 0
         if globals_.queues:
             globals_.run()
         while task.process(1, idling):
             self.commit()
+            if self._cycles and self._fed_back() - before > MOST_FED_BACK:
+                raise self._endless()
             if globals_.queues:
                 globals_.run()
             elif not task.has_records():
                 return
+
+    def _fed_back(self) -> int:
+        """Returns how many records the topics have that the task reads, internal ones left out."""
+        internal = self._topology.repartition_topics
+        return sum(
+            one.end_offset for one in self._topics.values() if one.queue is not None and one.name not in internal
+        )
+
+    def _endless(self) -> TopologyError:
+        self.is_endless = True
+        cycle = self._cycles[0]
+        return TopologyError(
+            f"one record was not processed to the end: after it {MOST_FED_BACK:,} records came back to a topic of"
+            f" the topology. {cycle}. Write to another topic, or let a filter end the cycle",
+            node=cycle.sink,
+            **self._topology.origin_of(cycle.sink),
+        )
 
     def commit(self) -> None:
         task = self.task

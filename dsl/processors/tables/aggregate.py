@@ -15,9 +15,9 @@ from dsl.processors.tables.operator import (
     marking_late_puts,
     send_on_flush,
 )
-from dsl.processors.user_functions import NoPairError, no_pair, user_function
+from dsl.processors.user_functions import NoPairError, no_pair, unshared, user_function
 from processor_api.context import OperatorContext
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
 """Values of ``upgrade.from`` whose workers cannot read a change of two values (KIP-904)."""
@@ -96,7 +96,7 @@ class TableAggregate(TableOperator):
     subtractor: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
 
     def bind(self, context: OperatorContext) -> Forward:
-        initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
+        initializer, adder, subtractor = unshared(self.initializer), self.adder, self.subtractor
 
         def compute(key: Any, change: Any, aggregate: Any) -> Any:
             if aggregate is not None and change[1] is not None:
@@ -136,6 +136,7 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
     old_values = operator.old_values
     cached = send_on_flush(context, store, old_values)
     shows_old = old_values and not cached
+    deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         try:
@@ -148,7 +149,13 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
             new = compute(key, value, old)
             if shows_old and type(old) not in UNCHANGEABLE:  # The functions may have changed it in place.
                 old = get(key)[0]
-            put(key, new, latest if versioned or new is not None else timestamp, headers)
+            put_at = latest
+            if new is None:
+                if found is None and value[0] is not None:
+                    deleted_nothing()
+                if not versioned:
+                    put_at = timestamp
+            put(key, new, put_at, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.tables.operator import UNCHANGEABLE
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import unshared, user_function
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
@@ -34,13 +34,14 @@ class SessionAggregate(WindowedAggregate):
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
-        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        initializer, aggregator, merger = unshared(self.initializer), self.aggregator, self.merger
         find, put, write_key = store.timed.find_sessions, store.timed.put, store.write_key
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", self.grace_ms)
         send = self._sending(context, store)
         shows_old = send is not None and self.old_values
         java_defects = self.java_defects
+        deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
         emit = self._emitting(context, store, lambda: observed - open_for)
@@ -67,6 +68,8 @@ class SessionAggregate(WindowedAggregate):
                     late(closed - end)
                     return
                 new = aggregator(key, value, new)
+                if new is None and not merged and value is not None:
+                    deleted_nothing()
                 if shows_old and any(type(held) not in UNCHANGEABLE for _, _, held in merged):
                     # The functions may have changed the aggregates in place, so the old ones are read again.
                     found = find(raw, timestamp - gap, timestamp + gap)

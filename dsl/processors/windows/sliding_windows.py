@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.tables.operator import UNCHANGEABLE, send_on_flush
+from dsl.processors.user_functions import unshared
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
@@ -93,12 +94,13 @@ class _RecordWindows:
     """The windows of one task."""
 
     def __init__(self, operator: SlidingAggregate, context: OperatorContext, store: Any) -> None:
-        self._initializer, self._aggregator = operator.initializer, operator.aggregator
+        self._initializer, self._aggregator = unshared(operator.initializer), operator.aggregator
         self._difference = operator.difference_ms
         self._timed, self._write_key = store.timed, store.write_key
         self._forward, self._fail = context.forward, context.fail
         self._old_values, self._java_defects = operator.old_values, operator.java_defects
         self._silent = operator.final or send_on_flush(context, store, operator.old_values)
+        self._deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
 
     def changes(self, key: Any, value: Any, timestamp: int, closed: int) -> list[Change]:
         """Returns what a record changes, in the order in which it is done."""
@@ -197,7 +199,12 @@ class _RecordWindows:
                 latest = timestamp if held is None else max(timestamp, latest)
             if stored and self._old_values and not self._silent and type(old) not in UNCHANGEABLE:
                 old = self._timed.get(raw, window.start, 0)[0]  # The aggregator may have changed it in place.
-            self._timed.put(raw, window.start, 0, new, timestamp if new is None else latest, headers)
+            put_at = latest
+            if new is None:
+                put_at = timestamp
+                if adds and not stored:
+                    self._deleted_nothing()
+            self._timed.put(raw, window.start, 0, new, put_at, headers)
         except Exception as error:
             self._fail(error, key, value, timestamp, headers)
             return False

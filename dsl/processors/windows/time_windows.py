@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.tables.operator import UNCHANGEABLE, send_on_flush
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import unshared, user_function
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
@@ -98,12 +98,13 @@ class TimeWindowedAggregate(WindowedAggregate):
         return some
 
     def _folding(self, context: OperatorContext, store: Any) -> Fold:
-        initializer, aggregator = self.initializer, self.aggregator
+        initializer, aggregator = unshared(self.initializer), self.aggregator
         timed, forward, fail = store.timed, context.forward, context.fail
         row_of, get_row, put_row = timed.row_of, timed.get_row, timed.put_row
         old_values = self.old_values
         silent = self.final or send_on_flush(context, store, old_values)
         shows_old, java_defects = old_values and not silent, self.java_defects
+        deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
 
         def fold(
             key: Any, raw: bytes, value: Any, start: int, end: int, timestamp: int, headers: HeaderList | None
@@ -124,7 +125,12 @@ class TimeWindowedAggregate(WindowedAggregate):
                         old = initializer() if java_defects else None
                     elif type(old) not in UNCHANGEABLE:  # The aggregator may have changed it in place.
                         old = get_row(row, start)[0]
-                put_row(row, raw, start, new, timestamp if new is None else latest, headers)
+                put_at = latest
+                if new is None:
+                    put_at = timestamp
+                    if found is None and value is not None:
+                        deleted_nothing()
+                put_row(row, raw, start, new, put_at, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return False

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from processor_api.errors import StreamsError
 from processor_api.forms.times import short_iso
+from processor_api.topology.warnings import warnings_of
 from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.failures import described, place_of
 from streams.cli.output.terminal import counted_were, say_error
@@ -61,6 +62,8 @@ def run_trial(arguments: argparse.Namespace) -> int:
         on_stop_signals(_interrupt),
         Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session,
     ):
+        for warning in warnings_of(topology):
+            _say(f"warning: {warning}")
         topic = _chosen_topic(arguments.topic, session.topics)
         for line in chosen_serdes(session.topology):
             say_error(line)
@@ -257,6 +260,10 @@ class _Trial:
             why = dict.fromkeys(f"{drop.text} at {drop.call or drop.node}" for drop in session.drops if drop.dropped)
             more = "" if self._arguments.trace or not why else f": {'; '.join(why)} (--trace shows which)"
             _say(f"{counted_were(session.dropped, 'record')} dropped{more}")
+        for drop in session.drops:
+            if not drop.dropped and not drop.expected:
+                who = f"{drop.call} at {drop.made_at}" if drop.call and drop.made_at else drop.node
+                _say(f"{counted_were(drop.count, 'record')} without a result at {who}: {drop.text}; {drop.remedy}")
         waiting = session.held_back
         for held in waiting:
             who = held.node if held.call is None else f"{held.node}, {held.call} at {held.made_at},"
@@ -286,8 +293,8 @@ class _PartitionedTrial:
         records = list(self._records(items))
         try:
             with PartitionedRun(self._session, self._placing, records, self._arguments.workers or 1) as run:
+                self._pipe_all(records)  # First, because it ends where a topology with a cycle would not.
                 run.run()
-                self._pipe_all(records)
                 self._show(run)
         except StreamsError as error:
             _say(f"error: {described(error)}{'' if error.__cause__ is None else place_of(error.__cause__)}")

@@ -16,6 +16,7 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.function import TopologyLike, topology_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
+from processor_api.topology.warnings import warnings_of
 from state.write_buffer.memory_budget import Budget
 from streams.kafka.ports import Admin, Consumer, Producer
 from streams.runtime.engines.opener import check_engines
@@ -37,6 +38,7 @@ def topology_to_run(given: TopologyLike, config: StreamsConfig) -> Topology:
     :raises ConfigError: if a source, sink or store has no serde.
     """
     made, wrapper = topology_of(given, config), config.processor_wrapper_class
+    warnings_of(made)
     if wrapper is not None:
         made = made.wrapped_by(wrapper, config.dotted())
     check_engines(made)
