@@ -14,7 +14,7 @@ from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.models import Models, read_models
 from dsl.plan.nodes import PlannedStore
-from dsl.settings import Dotted, read_settings
+from dsl.settings import BuilderSettings, Dotted
 from dsl.streams import KStream, KTable
 from processor_api.errors import TopologyError
 from processor_api.processor import Processor
@@ -69,7 +69,9 @@ class StreamsBuilder:
             big = builder.stream("orders").filter(lambda customer, order: order["cents"] > 10_000)
             # ("ann", {"cents": 25_000}), ("bob", {"cents": 300}) -> ("ann", {"cents": 25_000})
 
-        :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
+        :param config: settings that shape the topology, over those of the application (Kafka Streams'
+            ``TopologyConfig``): those of :meth:`build`, and the default serdes where none is given here. Others are
+            rejected, unless these are all settings of an application, with its ``application.id``.
         :param key_serde: for all sources, sinks and stores of this builder that are given none, before the
             application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.
             So ``value_serde``.
@@ -81,9 +83,11 @@ class StreamsBuilder:
         :raises TopologyError: if a serde is none of these, or the registry or ``models`` is none.
         :raises ConfigError: if a setting is unknown, or its value wrong.
         """
-        self._settings = read_settings(config)
-        key = optional_serde(key_serde, "key_serde", "StreamsBuilder")
-        value = optional_serde(value_serde, "value_serde", "StreamsBuilder")
+        self._settings = BuilderSettings.of(config)
+        key, value = (
+            optional_serde(self._settings.serde(part) if given is None else given, f"{part}_serde", "StreamsBuilder")
+            for part, given in (("key", key_serde), ("value", value_serde))
+        )
         follow = Models(read_models(models), key, value)
         self._plan_builder = PlanBuilder(follow)
         key, value = follow.default(key), follow.default(value)
@@ -233,12 +237,11 @@ class StreamsBuilder:
             assert "Source: KSTREAM-SOURCE-0000000000 (topics: [orders])" in topology.describe()
 
         :param config: the application's settings, or some of them, as a mapping with Kafka's dotted names or in snake
-            case, or as a ``StreamsConfig``; those given to the builder if left out. Only with them do
+            case, or as a ``StreamsConfig``. Settings that the builder was given count over them. Only with them do
             ``topology.optimization``, ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of
             0, ``default.dsl.store``, ``dsl.store.format`` and ``dsl.store.suppliers.class`` have an effect on the
             topology, and only then does ``processor.wrapper.class`` show in its description.
         :raises TopologyError: for mistakes that only show in the whole: a name or topic used twice, an unknown store.
-        :raises ConfigError: if a setting is unknown, or its value wrong, whether or not it shapes a topology.
+        :raises ConfigError: if a setting is unknown, its value wrong, or it contradicts one that the builder was given.
         """
-        settings = self._settings if config is None else read_settings(config)
-        return compile_plan(self._plan_builder.plan(), settings, self._serdes)
+        return compile_plan(self._plan_builder.plan(), self._settings.over(config), self._serdes)

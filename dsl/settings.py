@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from processor_api.errors import ConfigError
@@ -79,6 +79,96 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         wrapper=_wrapper(values),
         values=values,
     )
+
+
+_FIELDS_OF: Mapping[str, tuple[str, ...]] = {
+    "topology.optimization": ("reuse_source_topics", "merge_repartition_topics", "single_store_self_join"),
+    "ensure.explicit.internal.resource.naming": ("explicit_names",),
+    "statestore.cache.max.bytes": ("caching",),
+    "cache.max.bytes.buffering": ("caching",),
+    "default.dsl.store": ("engine",),
+    "dsl.store.suppliers.class": ("suppliers",),
+    "dsl.store.format": ("headers",),
+    "dsl.java.defects": ("keeps_java_defects",),
+    "processor.wrapper.class": ("wrapper",),
+}
+_SERDES = ("default.key.serde", "default.value.serde")
+_CACHE_SIZES = ("statestore.cache.max.bytes", "cache.max.bytes.buffering")
+
+
+@dataclass(frozen=True)
+class BuilderSettings:
+    """The settings that a builder was given. They count for its topology over those of the application, so that it is
+    the same whether the builder or its topology is passed on."""
+
+    settings: BuildSettings = field(default_factory=BuildSettings)
+    given: frozenset[str] = frozenset()
+    """The names of those that were given, not left at their defaults."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | Dotted | None) -> BuilderSettings:
+        """Returns the settings of a mapping or a configuration.
+
+        :raises ConfigError: if a setting is unknown, its value wrong, or it does not shape a topology. Such settings
+            are accepted among all those of an application, which have an ``application.id``.
+        """
+        settings = read_settings(config)
+        if not isinstance(config, Mapping):
+            origin = attribute_of(config, "origin")
+            given = {name for name in settings.values if callable(origin) and origin(name) == "given"}
+            return cls(settings, frozenset(given))
+        given = {str(name).replace("_", ".") if "." not in str(name) else str(name) for name in config}
+        if "application.id" not in given:
+            _refuse_unused(given, settings)
+        return cls(settings, frozenset(given))
+
+    def over(self, config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
+        """Returns the settings of an application, with those that the builder was given instead of its own.
+
+        :raises ConfigError: if a setting of the application is unknown, its value wrong, or it contradicts the builder.
+        """
+        if config is None:
+            return self.settings
+        theirs, defaults = read_settings(config), BuildSettings()
+        fields = {name: fields for name, fields in _FIELDS_OF.items() if name in self.given}
+        mine = {one: getattr(self.settings, one) for names in fields.values() for one in names}
+        for name, names in fields.items():
+            if not any(
+                all(_is_same(getattr(theirs, one), getattr(other, one)) for one in names)
+                for other in (self.settings, defaults)
+            ):
+                raise ConfigError(
+                    f"{name} is {repr_of(self.settings.values.get(name))} in StreamsBuilder(...) and"
+                    f" {repr_of(theirs.values.get(name))} in the settings of the application: remove one of the two"
+                )
+        own = {name: value for name, value in self.settings.values.items() if name in self.given}
+        return replace(theirs, **mine, values={**theirs.values, **own})
+
+    def serde(self, part: str) -> Any:
+        """Returns the default serde of keys or values that was given; ``None`` if none was."""
+        name = f"default.{part}.serde"
+        return self.settings.values.get(name) if name in self.given else None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two settings are the same. Of a class that was given, an object is made at each reading."""
+    return one == other or (type(one) is type(other) and type(one).__module__ != "builtins")
+
+
+def _refuse_unused(given: Iterable[str], settings: BuildSettings) -> None:
+    used = {*_FIELDS_OF, *_SERDES}
+    unused = sorted(set(given) - used)
+    if unused:
+        raise ConfigError(
+            f"StreamsBuilder does not use {', '.join(unused)}: give it to the application, in StreamsConfig. A builder"
+            f" uses {', '.join(sorted(used))}"
+        )
+    for name in _CACHE_SIZES:
+        if name in given and settings.caching:
+            raise ConfigError(
+                f"StreamsBuilder uses {name} only if it is 0, which turns caches off: give the size of the cache to the"
+                " application, in StreamsConfig"
+            )
 
 
 def _optimizations(value: Any) -> frozenset[str]:

@@ -73,11 +73,13 @@ def test_a_table_chooses_for_itself() -> None:
     assert Materialized.as_(BuiltInDslStoreSuppliers.IN_MEMORY).store_type is BuiltInDslStoreSuppliers.IN_MEMORY
 
 
-def test_what_is_given_to_build_counts_over_what_the_builder_was_given() -> None:
+def test_what_the_builder_was_given_counts_over_the_application() -> None:
+    """It was lost wherever the builder was passed on with settings, as the driver and `KafkaStreams` do."""
     builder = StreamsBuilder({"default.dsl.store": "in_memory"})
     builder.table("in", TEXTS, materialized="t")
     assert builder.build().stores["t"].supplier.engine == MEMORY
-    assert builder.build({}).stores["t"].supplier.engine == ROCKSDB
+    assert builder.build({}).stores["t"].supplier.engine == MEMORY
+    assert builder.build({"default.dsl.store": "rocksDB"}).stores["t"].supplier.engine == MEMORY
     assert builder.build({"dsl.store.suppliers.class": Mine}).stores["t"].kind == "timestamped-lru-map"
 
 

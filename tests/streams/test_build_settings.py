@@ -9,7 +9,14 @@ import pytest
 
 from processor_api.errors import ConfigError
 from processor_api.topology.topology import Topology
-from streams import JoinWindows, ProcessorWrapper, StreamsBuilder, StreamsConfig, TopologyTestDriver
+from streams import (
+    BuiltInDslStoreSuppliers,
+    JoinWindows,
+    ProcessorWrapper,
+    StreamsBuilder,
+    StreamsConfig,
+    TopologyTestDriver,
+)
 
 STRINGS = {"default.key.serde": "string", "default.value.serde": "string"}
 
@@ -97,3 +104,57 @@ def test_a_wrapper_is_applied_however_it_is_given(name: str, given: Any) -> None
     with TopologyTestDriver(built, {**STRINGS, name: given}) as driver:
         driver.create_input_topic("a").pipe_input("k", "v")
     assert Recording.wrapped == ["KSTREAM-FILTER-0000000001"]
+
+
+SHAPES: list[dict[str, Any]] = [
+    {"topology.optimization": "all"},
+    {"topology_optimization": "reuse.ktable.source.topics"},
+    {"statestore.cache.max.bytes": 0},
+    {"default.dsl.store": "in_memory"},
+    {"dsl.store.suppliers.class": BuiltInDslStoreSuppliers.IN_MEMORY},
+    {"dsl.store.format": "HEADERS"},
+    {"dsl.java.defects": "keep"},
+    STRINGS,
+]
+
+
+def clicks(settings: Any) -> StreamsBuilder:
+    serdes = {} if "default.key.serde" in settings else {"key_serde": "string", "value_serde": "string"}
+    builder = StreamsBuilder(settings, **serdes)
+    clicks = builder.stream("clicks")
+    users = builder.table("users", materialized="users")
+    clicks.join(users, lambda click, user: f"{click} {user}").to("out")
+    clicks.group_by_key().reduce(lambda one, two: two, materialized="last").to_stream().to("last")
+    return builder
+
+
+def shape(topology: Any) -> Any:
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("users").pipe_input("ann", "Oslo")
+        driver.create_input_topic("clicks").pipe_input("ann", "home")
+        made = driver._topology
+        kinds = {name: (one.kind, one.caching, one.supplier.engine) for name, one in made.stores.items()}
+        return made.describe(), sorted(driver.produced_topic_names()), kinds
+
+
+@pytest.mark.parametrize("settings", SHAPES, ids=lambda given: next(iter(given)))
+def test_a_builder_and_its_topology_run_as_the_same(settings: dict[str, Any]) -> None:
+    """Settings of the builder were lost without a word where the builder was passed on."""
+    assert shape(clicks(settings)) == shape(clicks(settings).build())
+
+
+@pytest.mark.parametrize("name", ["commit.interval.ms", "num_stream_threads", "state.dir", "consumer.fetch.min.bytes"])
+def test_what_a_builder_does_not_use_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"StreamsBuilder does not use {name.replace('_', '.')}: give it to the appl"):
+        StreamsBuilder({name: 7 if name != "state.dir" else "here"})
+
+
+def test_the_size_of_a_cache_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"uses statestore\.cache\.max\.bytes only if it is 0"):
+        StreamsBuilder({"statestore.cache.max.bytes": 1_000})
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    builder = StreamsBuilder({"topology.optimization": "all"})
+    with pytest.raises(ConfigError, match=r"topology\.optimization is 'all' in StreamsBuilder"):
+        builder.build({"topology.optimization": "reuse.ktable.source.topics"})
