@@ -6,12 +6,13 @@ one that comes down from the operator before, otherwise the application's defaul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
+from processor_api.serde import Serde
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier, engine_of_word
@@ -27,22 +28,33 @@ from processor_api.user_code.given_values import is_of
 from processor_api.user_code.migrating_serde import Migrate
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from processor_api.user_code.open_types import K, V
+from processor_api.user_code.wrong_calls import fitting
 from state.engine.registry import check_engine
 
 S = TypeVar("S")
 
 
-def chosen(given: Any, kind: type[S]) -> S:
+def chosen(given: Any, kind: type[S], *, beside: Sequence[str] = ()) -> S:
     """Returns the options that were given, or those of the kind with nothing set.
 
+    :param beside: arguments of the same call, one of which may be meant.
     :raises TopologyError: if they are of another kind.
     """
     if given is None:
         return kind()
     if not isinstance(given, kind):
         got = f"{type(given).__name__}(...)" if is_dataclass(given) and not isinstance(given, type) else repr_of(given)
-        raise TopologyError(f"expected {kind.__name__}(...), got {got}")
+        raise TopologyError(f"expected {kind.__name__}(...), got {got}{_meant(given, kind, beside)}")
     return given
+
+
+def _meant(given: Any, kind: Any, beside: Sequence[str]) -> str:
+    """Returns the end of the sentence about something that was given instead of options: the argument that is meant."""
+    if not isinstance(given, (str, type, Serde)):
+        return ""
+    name = fitting(given, [*beside, *(one.name for one in fields(kind))])
+    value = given.__name__ if isinstance(given, type) else repr_of(given, 60)
+    return f": did you mean {f'{name}={value}' if name in beside else f'{kind.__name__}({name}={value})'}?"
 
 
 def with_serdes(given: Any, kind: type[S], call: str, key_serde: Any, value_serde: Any) -> S:
@@ -51,7 +63,8 @@ def with_serdes(given: Any, kind: type[S], call: str, key_serde: Any, value_serd
     :param call: the name of the call, for the error.
     :raises TopologyError: if the options are of another kind, or a serde is given in both places.
     """
-    how = chosen(given, kind)
+    others = ("materialized",) if call in ("table", "global_table") else ()
+    how = chosen(given, kind, beside=("key_serde", "value_serde", *others))
     beside = {name: one for name, one in (("key_serde", key_serde), ("value_serde", value_serde)) if one is not None}
     for name in beside:
         if getattr(how, name) is not None:

@@ -40,9 +40,19 @@ _NAMES_OF_TYPES: dict[type, str] = {
 _BY_CLASS: dict[type | str, Serde[Any]] = {}
 
 
-def as_serde(given: Any) -> Serde[Any]:
+_OF_OTHERS = frozenset({"str", "int", "utf-8", "text", "bytearray", "protobuf", "jsonschema", "raw"})
+"""Names of serdes in other libraries."""
+
+
+def is_serde_name(given: str) -> bool:
+    """Whether a text is the name of a serde, here or in other libraries."""
+    return given.lower() in {*_NAMED, *PROVIDED_NAMES, *_OF_OTHERS}
+
+
+def as_serde(given: Any, name: str = "") -> Serde[Any]:
     """Returns the serde that a user gave in any of the forms of :data:`SerdeLike`; the same one for the same class.
 
+    :param name: the name of the argument, for the error.
     :raises TypeError: if it is none of them; the text continues after the words "it takes ...".
     :raises ValueError: if it is a class from which no serde can be made; the text is a sentence.
     """
@@ -54,7 +64,7 @@ def as_serde(given: Any) -> Serde[Any]:
     is_known = isinstance(given, type) or (isinstance(given, str) and exact_text(given) in PROVIDED_NAMES)
     found = _provided(given) if is_known else None
     if found is None:
-        raise TypeError(f"{SERDES_TAKEN}; got {repr_of(given)}{_hint(given)}")
+        raise TypeError(f"{SERDES_TAKEN}; got {repr_of(given)}{_hint(given, name and f'{name}=')}")
     return found
 
 
@@ -115,7 +125,7 @@ def check_serde(given: Any, name: str, what: str, **place: Any) -> Serde[Any]:
     :raises TopologyError: if it is none, or none can be made.
     """
     try:
-        return as_serde(given)
+        return as_serde(given, name)
     except TypeError as error:
         raise TopologyError(f"{what} takes as its {name} {error}", **place) from None
     except ValueError as error:
@@ -195,18 +205,21 @@ def _provided(given: type | str) -> Serde[Any] | None:
     return found
 
 
-def _hint(given: Any) -> str:
-    """Returns the end of the sentence about something that is not a serde: what was perhaps meant."""
+def _hint(given: Any, argument: str) -> str:
+    """Returns the end of the sentence about something that is not a serde: what was perhaps meant.
+
+    :param argument: the argument with an equals sign, if it is known.
+    """
     if isinstance(given, type):
         name = _NAMES_OF_TYPES.get(given)
         if name is not None:
-            return f"; give {name}"
+            return f"; give {argument}{name}"
         if given is Serdes or issubclass(given, Serde):
-            return "; give an object, such as Serdes.STRING"
+            return f"; give an object, such as {argument}Serdes.STRING"
         return "; for a class of another kind, write a serde with serde_of, or give pydantic_serde(...)"
     if isinstance(given, str):
         near = difflib.get_close_matches(given.lower(), [*_NAMED, *PROVIDED_NAMES], n=1)
-        return f'; did you mean "{near[0]}"?' if near else ""
+        return f'; did you mean {argument}"{near[0]}"?' if near else ""
     if inspect.isfunction(given) or inspect.isbuiltin(given):
         return "; call the function that makes serdes"
     if provided_serde(type(given)) is not None:
