@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from processor_api.errors import ConfigError
 from processor_api.processor import own_serdes
 from processor_api.serde import Serde, with_default
+from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.data import TopologyData
-from processor_api.topology.nodes import ProcessorNode, SinkNode
+from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.user_code.given_serdes import serde_arguments
 from processor_api.user_code.lines import at
 
 _MOST_IN_LINE = 2
+_VALUES = ("value_serde", "other_value_serde")
+"""The arguments of `StreamJoined` for the values of the left stream, and of the right one."""
+_OTHER_SIDE = re.compile(r"OTHER-\d|-other-join-")
+"""Is in the name of a store of the right stream, unless its supplier names it."""
 
 
 class _MissingSerde(NamedTuple):
@@ -21,11 +27,16 @@ class _MissingSerde(NamedTuple):
     parts: tuple[str, ...]
     place: dict[str, str]
     origin: dict[str, str | None]
+    join: tuple[str, ...] = ()
+    """The arguments of a join that give these serdes: with the class of its options first."""
 
     @property
     def arguments(self) -> str:
         """The arguments to give, in the call that made it."""
         call = self.origin["made_by"]
+        if self.join:
+            options, *names = self.join
+            return f"{options}({', '.join(f'{name}=...' for name in names)})"
         if (call or "").startswith("foreign_key_join("):
             return f"{' and '.join(self.parts)}, given where the tables of the join are read"
         if "store" not in self.place:
@@ -33,6 +44,8 @@ class _MissingSerde(NamedTuple):
         given, made_by = ", ".join(f"{part}_serde=..." for part in self.parts), (call or "").partition("(")[0]
         if made_by in ("table", "global_table"):
             return f"{made_by}(..., {given})"
+        if made_by == "suppress":
+            return f"{given} in the call that makes the table before it, such as Materialized({given})"
         if made_by == "aggregate" and self.parts == ("value",):
             return f"aggregate(..., {given})"
         return f"{given} to its builder" if made_by.startswith("add_") else f"Materialized({given})"
@@ -89,13 +102,38 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
             continue  # its sink has the same
         if parts := lacking(node):
             topic = f" of topic {topics[0]!r}" if len(topics) == 1 and topics[0] is not None else ""
-            yield _MissingSerde(f"{kind} {node.name!r}{topic}", parts, place, origin)
+            join = _options_of_repartition(topology, topics[0], parts) if "join" in (origin["made_by"] or "") else ()
+            yield _MissingSerde(f"{kind} {node.name!r}{topic}", parts, place, origin, join)
     connected = {store for name in topology.nodes for store in topology.stores_of(name)}
     builders = [builder for name, builder in topology.stores.items() if name in connected]
     for builder in (*builders, *(one.builder for one in topology.global_stores.values())):
         if parts := lacking(builder):
             origin = topology.origin_of_store(builder.name)
-            yield _MissingSerde(f"store {builder.name!r}", parts, {"store": builder.name}, origin)
+            join = _options_of_store(builder, parts)
+            yield _MissingSerde(f"store {builder.name!r}", parts, {"store": builder.name}, origin, join)
+
+
+def _options_of_store(builder: StoreBuilder[Any, Any], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the options of a join that give the serdes of its store; nothing for other stores."""
+    if builder.supplier.kind == "join-buffer":
+        return ("Joined", *(f"{part}_serde" for part in parts))
+    sides = getattr(builder.value_serde, "left", None), getattr(builder.value_serde, "right", None)
+    if builder.supplier.kind == "list" and hasattr(builder.value_serde, "left"):  # Of records without a partner.
+        values = [name for name, side in zip(_VALUES, sides, strict=True) if side is None or not side.is_complete]
+    elif builder.supplier.parameters.get("retain_duplicates"):
+        values = [_VALUES[_OTHER_SIDE.search(builder.name) is not None]]
+    else:
+        return ()
+    return ("StreamJoined", *(["key_serde"] if "key" in parts else []), *(values if "value" in parts else []))
+
+
+def _options_of_repartition(topology: TopologyData, topic: str | None, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the options of a join that give the serdes of a topic before it."""
+    sources = [node.name for node in topology.nodes.values() if isinstance(node, SourceNode) and topic in node.topics]
+    below = [child for source in sources for child in topology.children_of(source)]
+    stores = [topology.stores[name] for child in below for name in topology.stores_of(child) if name in topology.stores]
+    found = next(filter(None, (_options_of_store(store, parts) for store in stores)), ())
+    return found or ("Joined", *(f"{part}_serde" for part in parts))
 
 
 def _is_known(given: Serde[Any] | None, default: Serde[Any] | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from processor_api.texts import MOST_TEXT, shown
@@ -38,11 +38,20 @@ def warnings_of(topology: TopologyData, more: Iterable[TopologyWarning] = ()) ->
     """
     found: tuple[TopologyWarning, ...] | None = topology.derived.get(_DERIVED)
     if found is None:
-        found = (*more, *(_of_cycle(cycle, topology) for cycle in cycles_of(topology)))
+        found = (*_of_nothing(topology), *more, *(_of_cycle(cycle, topology) for cycle in cycles_of(topology)))
         topology.derived[_DERIVED] = found
         for one in found:
             log.warning(str(one), extra={"warning": one.what, "node": one.node, "made_at": text_of(one.made_at)})
     return found
+
+
+def _of_nothing(topology: TopologyData) -> Iterator[TopologyWarning]:
+    if not topology.nodes:
+        yield TopologyWarning(
+            what="empty",
+            text="the topology is empty: no call has added a source; begin with stream(topic) of the builder that is"
+            " built, or add_source(...) of the topology",
+        )
 
 
 def _of_cycle(cycle: Cycle, topology: TopologyData) -> TopologyWarning:

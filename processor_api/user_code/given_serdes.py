@@ -178,6 +178,8 @@ def serde_arguments(call: str | None, *parts: str) -> str:
     arguments = ", ".join(f"{part}_serde=..." for part in parts)
     name, _, rest = (call or "").partition("(")
     if name in _TAKE_SERDES:
+        if rest.startswith("):"):  # What the call of a repartition does here, such as "repartition(): write".
+            return f"{name}({arguments})"
         return f"{name}({rest.removesuffix(')')}, {arguments})" if rest != ")" else f"{name}({arguments})"
     if name in ("count", "reduce", "aggregate"):
         return f"{arguments} in the group_by() or group_by_key() before it"
