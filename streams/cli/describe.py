@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     topology = load_topology(arguments.topology, config)
     if arguments.diff is not None:
         settings = given_settings(arguments).settings
-        return _compare(_layout_in(arguments.diff, settings), layout_of(topology))
+        return _compare(layout_in(arguments.diff, settings), layout_of(topology))
     say_lines(arguments.form(topology).removesuffix("\n"))
     sys.stdout.flush()
     if given_settings(arguments).settings:  # otherwise it may be drawn by a person who does not run it
@@ -115,7 +115,7 @@ def _layout(topology: Topology) -> str:
     return json.dumps(layout_of(topology), indent=2, sort_keys=True)
 
 
-def _layout_in(old: str, settings: Mapping[str, Any]) -> TopologyLayout:
+def layout_in(old: str, settings: Mapping[str, Any]) -> TopologyLayout:
     """Returns the layout in a file of ``--layout``, or of an application, which another process loads: modules of both
     versions may have one name.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.standard_files import hold_standard_files
-from streams.cli import completion, config_show, describe
+from streams.cli import check, completion, config_show, describe
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
@@ -168,7 +168,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     top = CommandParser(prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, top_view, trial, describe, config_show, doctor):
+    for command in (run, top_view, trial, describe, check, config_show, doctor):
         command.add_parser(commands)
     _add_cluster(commands, words)
     shadow.add_parser(commands)

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = place_of(arguments)
     topology = load_topology(arguments.topology, lambda: place.config)
     status, looked_at = CLEAN, False
-    for finding in _findings(place, topology):
+    for finding in checked(place, topology):
         looked_at = True
         say(f"{finding}")
         status = FAILED if finding.verdict is Verdict.FAIL else status
@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _findings(place: StorePlace, topology: Topology) -> Iterator[Finding]:
+def checked(place: StorePlace, topology: Topology) -> Iterator[Finding]:
+    """Yields a finding for each store of each task on disk."""
     from state.offline.stores import stores_in
     from state.rocksdb.reader import DatabaseReader
 
