@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
@@ -11,7 +11,6 @@ from processor_api.topology.layout import differences, layout_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from processor_api.topology.warnings import warnings_of
-from state.directory.inspect import applications_in
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.command_parser import add_with_examples
 from streams.cli.describe import SIDE_BY_SIDE, layout_in
@@ -19,9 +18,7 @@ from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
 from streams.cli.registry import check as schemas
-from streams.cli.settings_options import given_settings
-from streams.cli.state import check as stored
-from streams.cli.state.where import add_place_options, place_of
+from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
 
 if TYPE_CHECKING:
@@ -51,8 +48,9 @@ def add_parser(commands: Any) -> None:
         help="the version that runs now: a file of streams describe --layout, or an application",
     )
     parser.add_argument("--strict", action="store_true", help="exit with status 1 for warnings, too")
-    add_place_options(parser)
-    parser.set_defaults(command=changes_nothing(run))
+    parser.add_argument("--state-dir", metavar="DIR", help="the root of the state directories (state.dir)")
+    add_settings_options(parser)
+    parser.set_defaults(command=changes_nothing(run), task=[])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,14 +74,7 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
     if arguments.diff is not None:
         yield from _of_layout(topology, arguments, given)
     yield from schemas.checked(topology, config)
-    if config.application_id in _applications(config):
-        yield from stored.checked(place_of(arguments), topology)
-    else:
-        yield ok("state", f"{config.state_dir} does not have state of {config.application_id}")
-
-
-def _applications(config: StreamsConfig) -> Collection[str]:
-    return applications_in(config.state_dir) if config.state_dir.is_dir() else ()
+    yield from _of_state(topology, arguments, config)
 
 
 def _of_topology(topology: Topology, config: StreamsConfig) -> Iterator[Finding]:
@@ -108,3 +99,14 @@ def _of_layout(topology: Topology, arguments: argparse.Namespace, given: Mapping
         yield (warn if one.loses and one.side_by_side else verdict)("layout", one.text)
     if not found:
         yield ok("layout", f"the same. {SIDE_BY_SIDE}")
+
+
+def _of_state(topology: Topology, arguments: argparse.Namespace, config: StreamsConfig) -> Iterator[Finding]:
+    from state.directory.inspect import applications_in
+    from streams.cli.state import check
+    from streams.cli.state.where import place_of
+
+    if config.state_dir.is_dir() and config.application_id in applications_in(config.state_dir):
+        yield from check.checked(place_of(arguments), topology)
+    else:
+        yield ok("state", f"{config.state_dir} does not have state of {config.application_id}")
