@@ -123,7 +123,7 @@ def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO
     :raises TopologyError: for mistakes that only show in the whole: doubled names, unknown stores, overlapping sources.
     """
     warnings = [
-        *mistakes_of_functions(plan, serdes),
+        *mistakes_of_functions(plan, serdes.value_of),
         *changed_variables(plan),
         *unused_results(plan),
         *java_defects(plan, settings),

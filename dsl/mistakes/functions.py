@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any
 
-from dsl.compiler.default_serdes import DefaultSerdes
 from dsl.plan.nodes import Plan, PlanNode, Process, Repartition, StreamSource, TableSourceNode, TableStep
 from dsl.processors.joins.stream_stream import StreamJoinStore
 from dsl.processors.stateless import Branch, DropNullKeys, Filter, MapValues, PassThrough, Peek, SelectKey, ToStream
@@ -16,6 +15,8 @@ from processor_api.topology.warnings import TopologyWarning
 from processor_api.user_code.function_code import named_function
 from processor_api.user_code.given_serdes import class_of
 from processor_api.user_code.result_code import ANYTHING, JSON, Value, change_in_place, instance_of, made_by, result_of
+
+SerdeOf = Callable[[Serde[Any] | None], Serde[Any] | None]
 
 _KEEP_VALUES = (Branch, DropNullKeys, Filter, PassThrough, Peek, SelectKey, StreamJoinStore, ToStream)
 
@@ -31,9 +32,12 @@ _EFFECTS: Mapping[str, str] = {
 }
 
 
-def mistakes_of_functions(plan: Plan, serdes: DefaultSerdes) -> Iterator[TopologyWarning]:
-    """Yields a warning for each function that changes something in place and returns the None of that."""
-    known = _Values(plan, serdes)
+def mistakes_of_functions(plan: Plan, serde_of: SerdeOf) -> Iterator[TopologyWarning]:
+    """Yields a warning for each function that changes something in place and returns the None of that.
+
+    :param serde_of: returns the serde of values that was given, or the builder's default one.
+    """
+    known = _Values(plan, serde_of)
     seen: set[tuple[int, str]] = set()
     for number, node in plan.nodes.items():
         for one, function in _functions(operator_of(node)):
@@ -79,9 +83,9 @@ def _functions(operator: Any) -> Iterator[tuple[Field[Any], Any]]:
 class _Values:
     """What is known of the values that each node of a plan sends."""
 
-    def __init__(self, plan: Plan, serdes: DefaultSerdes) -> None:
+    def __init__(self, plan: Plan, serde_of: SerdeOf) -> None:
         self._plan = plan
-        self._serdes = serdes
+        self._serde_of = serde_of
         self._found: dict[int, Value] = {}
 
     def arguments(self, number: int, node: PlanNode, one: Field[Any], *, is_reducer: bool) -> list[Value]:
@@ -148,7 +152,7 @@ class _Values:
         return ANYTHING
 
     def _of_serde(self, given: Serde[Any] | None) -> Value:
-        serde = self._serdes.value_of(given)
+        serde = self._serde_of(given)
         if serde is None:
             return ANYTHING
         if serde.name == "json":
