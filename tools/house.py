@@ -30,6 +30,7 @@ APART = {
     "dsl/compiler/shared_tables.py": "a pass of the compiler of its own, as each is",
     "state/windowed/live_view.py": "views for other threads, beside the table of the kinds",
     "state/windowed/with_headers.py": "a form of the kinds, beside their table",
+    "streams/cli/check.py": "a command of its own, as each is",
     "streams/cli/completion.py": "a command of its own, as each is",
     "streams/cli/config_show.py": "a command of its own, as each is",
     "streams/cli/describe.py": "a command of its own, as each is",

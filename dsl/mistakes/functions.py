@@ -14,7 +14,15 @@ from processor_api.serde import Serde
 from processor_api.topology.warnings import TopologyWarning
 from processor_api.user_code.function_code import named_function
 from processor_api.user_code.given_serdes import class_of
-from processor_api.user_code.result_code import ANYTHING, JSON, Value, change_in_place, instance_of, made_by, result_of
+from processor_api.user_code.result_code import (
+    ANYTHING,
+    JSON,
+    KnownValue,
+    change_in_place,
+    instance_of,
+    made_by,
+    result_of,
+)
 
 SerdeOf = Callable[[Serde[Any] | None], Serde[Any] | None]
 
@@ -81,14 +89,14 @@ def _functions(operator: Any) -> Iterator[tuple[Field[Any], Any]]:
 
 
 class _Values:
-    """What is known of the values that each node of a plan sends."""
+    """The known facts about the values that each node of a plan sends."""
 
     def __init__(self, plan: Plan, serde_of: SerdeOf) -> None:
         self._plan = plan
         self._serde_of = serde_of
-        self._found: dict[int, Value] = {}
+        self._found: dict[int, KnownValue] = {}
 
-    def arguments(self, number: int, node: PlanNode, one: Field[Any], *, is_reducer: bool) -> list[Value]:
+    def arguments(self, number: int, node: PlanNode, one: Field[Any], *, is_reducer: bool) -> list[KnownValue]:
         """Returns what is known of the arguments with which a node calls a function."""
         operator = operator_of(node)
         values = self._above(node)
@@ -103,12 +111,12 @@ class _Values:
         with_key = key_if is not None and getattr(operator, key_if)
         return [by_name.get(name, ANYTHING) for name in (("key", *names) if with_key else names)]
 
-    def _joined(self, node: Process, values: Value) -> dict[str, Value]:
+    def _joined(self, node: Process, values: KnownValue) -> dict[str, KnownValue]:
         other = self.sent(node.reads[0]) if node.reads else ANYTHING
         is_left = getattr(node.supplier, "is_left", getattr(node.supplier, "from_left", True))
         return {"value": values, "other": other} if is_left else {"value": other, "other": values}
 
-    def _aggregate(self, node: PlanNode, values: Value) -> Value:
+    def _aggregate(self, node: PlanNode, values: KnownValue) -> KnownValue:
         operator = operator_of(node)
         initializer = getattr(operator, "initializer", None)
         if initializer is None:
@@ -119,7 +127,7 @@ class _Values:
             return JSON if not made.kinds else replace(made, plain=True)
         return made
 
-    def sent(self, number: int) -> Value:
+    def sent(self, number: int) -> KnownValue:
         """Returns what is known of the values that a node sends."""
         way: list[int] = []
         while number not in self._found:
@@ -133,12 +141,12 @@ class _Values:
         self._found.update(dict.fromkeys(way, found))
         return found
 
-    def _above(self, node: PlanNode) -> Value:
+    def _above(self, node: PlanNode) -> KnownValue:
         if isinstance(node, TableSourceNode):
             return self._of_serde(node.consumed.value_serde)
         return self.sent(node.parents[0]) if len(node.parents) == 1 else ANYTHING
 
-    def _of_node(self, node: PlanNode) -> Value:
+    def _of_node(self, node: PlanNode) -> KnownValue:
         match node:
             case StreamSource() | TableSourceNode():
                 return self._of_serde(node.consumed.value_serde)
@@ -151,7 +159,7 @@ class _Values:
             return _value_only(result_of(operator.mapper, [self._above(node)]))
         return ANYTHING
 
-    def _of_serde(self, given: Serde[Any] | None) -> Value:
+    def _of_serde(self, given: Serde[Any] | None) -> KnownValue:
         serde = self._serde_of(given)
         if serde is None:
             return ANYTHING
@@ -161,9 +169,9 @@ class _Values:
         return ANYTHING if kind is None else instance_of(kind)
 
 
-def _value_only(result: Value) -> Value:
+def _value_only(result: KnownValue) -> KnownValue:
     """Returns a result without the object itself: each record has a value of its own."""
-    return Value(kinds=result.kinds, item=result.item, plain=result.plain)
+    return KnownValue(kinds=result.kinds, item=result.item, plain=result.plain)
 
 
 def _passes_values_on(node: PlanNode) -> bool:

@@ -115,12 +115,13 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
 
 def _options_of_store(builder: StoreBuilder[Any, Any], parts: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the options of a join that give the serdes of its store; nothing for other stores."""
-    if builder.supplier.kind == "join-buffer":
+    given = builder.supplier.parameters
+    if "grace_ms" in given and not builder.supplier.can_be_cached:  # The records of a stream that wait for a table.
         return ("Joined", *(f"{part}_serde" for part in parts))
     sides = getattr(builder.value_serde, "left", None), getattr(builder.value_serde, "right", None)
-    if builder.supplier.kind == "list" and hasattr(builder.value_serde, "left"):  # Of records without a partner.
+    if hasattr(builder.value_serde, "left"):  # The records without a partner.
         values = [name for name, side in zip(_VALUES, sides, strict=True) if side is None or not side.is_complete]
-    elif builder.supplier.parameters.get("retain_duplicates"):
+    elif given.get("retain_duplicates"):
         values = [_VALUES[_OTHER_SIDE.search(builder.name) is not None]]
     else:
         return ()

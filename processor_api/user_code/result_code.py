@@ -61,8 +61,8 @@ _TEXT_OF_CONTAINER = re.compile(r"(?:typing\.)?(\w+)(?:\[.*\])?")
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
-    """What is known of a value in the user's code."""
+class KnownValue:
+    """The known facts about a value in the user's code."""
 
     kinds: tuple[type, ...] = ()
     """The classes of which it may be; none if they are not known."""
@@ -70,11 +70,11 @@ class Value:
     """If it is None because a call returned nothing: the call, such as ``list.append()``."""
     known: Any = _UNSET
     """The object itself, for constants and for what is defined outside of the function."""
-    receiver: Value | None = None
+    receiver: KnownValue | None = None
     """Whose attribute it is."""
     name: str = ""
     """The name of the attribute."""
-    item: Value | None = None
+    item: KnownValue | None = None
     """Its items, or those of a value of JSON, which are again such values."""
     plain: bool = False
     """Whether it is a value of JSON, so that its items are such values again."""
@@ -90,28 +90,28 @@ class Value:
         return self.known is not _UNSET
 
 
-ANYTHING = Value()
-JSON = Value(kinds=(dict, list), plain=True)
-"""What the serde ``json`` reads, where a method of a container is called on it."""
+ANYTHING = KnownValue()
+JSON = KnownValue(kinds=(dict, list), plain=True)
+"""A value that the serde ``json`` reads, if a method of a container is called on it."""
 
 
-def value_of(thing: Any) -> Value:
+def value_of(thing: Any) -> KnownValue:
     """Returns what is known of an object."""
-    return Value(kinds=(type(thing),), known=thing)
+    return KnownValue(kinds=(type(thing),), known=thing)
 
 
-def instance_of(annotation: Any) -> Value:
+def instance_of(annotation: Any) -> KnownValue:
     """Returns what is known of a value with an annotation, which may be a string."""
     if isinstance(annotation, str):
         found = _TEXT_OF_CONTAINER.fullmatch(annotation.strip())
         kind = None if found is None else _CONTAINERS.get(found[1])
-        return ANYTHING if kind is None else Value(kinds=(kind,))
+        return ANYTHING if kind is None else KnownValue(kinds=(kind,))
     if isinstance(annotation, GenericAlias):
         annotation = annotation.__origin__
-    return Value(kinds=(annotation,)) if isinstance(annotation, type) else ANYTHING
+    return KnownValue(kinds=(annotation,)) if isinstance(annotation, type) else ANYTHING
 
 
-def change_in_place(function: Any, arguments: Sequence[Value]) -> str | None:
+def change_in_place(function: Any, arguments: Sequence[KnownValue]) -> str | None:
     """Returns the call whose result a function returns each time, and which is None since it changes something in
     place, such as ``list.append()``; ``None`` if the function returns anything else, or it is not certain.
 
@@ -123,39 +123,39 @@ def change_in_place(function: Any, arguments: Sequence[Value]) -> str | None:
     return next((result.nothing for result in results if result.nothing), None)
 
 
-def made_by(function: Any) -> Value:
+def made_by(function: Any) -> KnownValue:
     """Returns what is known of the result of a function without arguments, such as an initializer."""
     return _common(_results(function, ()))
 
 
-def result_of(function: Any, arguments: Sequence[Value]) -> Value:
+def result_of(function: Any, arguments: Sequence[KnownValue]) -> KnownValue:
     """Returns what is known of the result of a function."""
     return _common(_results(function, arguments))
 
 
-def _common(results: Sequence[Value] | None) -> Value:
+def _common(results: Sequence[KnownValue] | None) -> KnownValue:
     if not results:
         return ANYTHING
     first = results[0]
     if all(result is first or _is_same(result, first) for result in results[1:]):
         return first
     kinds = {kind for result in results for kind in result.kinds}
-    return Value(kinds=tuple(kinds)) if all(result.kinds for result in results) else ANYTHING
+    return KnownValue(kinds=tuple(kinds)) if all(result.kinds for result in results) else ANYTHING
 
 
-def _is_same(one: Value, other: Value) -> bool:
+def _is_same(one: KnownValue, other: KnownValue) -> bool:
     # By identity: a comparison would call the user's methods.
     return one.is_known and one.known is other.known
 
 
-def _results(function: Any, arguments: Sequence[Value], depth: int = 0) -> list[Value] | None:
+def _results(function: Any, arguments: Sequence[KnownValue], depth: int = 0) -> list[KnownValue] | None:
     """Returns what a call may return, on each way through the function; ``None`` if that is not known."""
     if isinstance(function, partial):
         if function.keywords:
             return None
         return _results(function.func, [*map(value_of, function.args), *arguments], depth)
     if id(function) in _CHANGING_METHODS or id(function) in _CHANGING_FUNCTIONS:
-        return [Value(nothing=_call_text(function))]
+        return [KnownValue(nothing=_call_text(function))]
     if isinstance(function, type):
         return [_instance(function, arguments)]
     if isinstance(function, MethodType):
@@ -168,10 +168,10 @@ def _results(function: Any, arguments: Sequence[Value], depth: int = 0) -> list[
     return None if depth > _MOST_CALLS else _run(function, arguments, depth)
 
 
-def _instance(kind: type, arguments: Sequence[Value]) -> Value:
+def _instance(kind: type, arguments: Sequence[KnownValue]) -> KnownValue:
     if kind is defaultdict and arguments and isinstance(arguments[0].known, type):
-        return Value(kinds=(kind,), item=Value(kinds=(arguments[0].known,)))
-    return Value(kinds=(kind,))
+        return KnownValue(kinds=(kind,), item=KnownValue(kinds=(arguments[0].known,)))
+    return KnownValue(kinds=(kind,))
 
 
 def _call_text(function: Any) -> str:
@@ -180,13 +180,10 @@ def _call_text(function: Any) -> str:
 
 def _method(kind: type, name: str) -> Any:
     """Returns what a class has under a name, without running a descriptor."""
-    for owner in type.__dict__["__mro__"].__get__(kind):
-        if name in vars(owner):
-            return vars(owner)[name]
-    return None
+    return inspect.getattr_static(kind, name, None)
 
 
-def _run(function: FunctionType, arguments: Sequence[Value], depth: int) -> list[Value] | None:
+def _run(function: FunctionType, arguments: Sequence[KnownValue], depth: int) -> list[KnownValue] | None:
     code = function.__code__
     generates = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
     if code.co_flags & (generates | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_exceptiontable:
@@ -197,7 +194,7 @@ def _run(function: FunctionType, arguments: Sequence[Value], depth: int) -> list
         return None
 
 
-def _parameters(function: FunctionType, code: CodeType, arguments: Sequence[Value]) -> dict[str, Value]:
+def _parameters(function: FunctionType, code: CodeType, arguments: Sequence[KnownValue]) -> dict[str, KnownValue]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     found = {name: _annotated(function, name) for name in names}
     defaults = function.__defaults__ or ()
@@ -210,7 +207,7 @@ def _parameters(function: FunctionType, code: CodeType, arguments: Sequence[Valu
     return found
 
 
-def _annotated(function: FunctionType, name: str) -> Value:
+def _annotated(function: FunctionType, name: str) -> KnownValue:
     annotations = attribute_of(function, "__annotations__", {})
     return instance_of(annotations.get(name)) if isinstance(annotations, dict) else ANYTHING
 
@@ -239,7 +236,7 @@ _BUILT: dict[str, type] = {"BUILD_LIST": list, "BUILD_SET": set, "BUILD_TUPLE": 
 _HAS_METHOD_BIT = sys.version_info >= (3, 12)
 _MAKES_PLAIN_FUNCTIONS = sys.version_info >= (3, 13)
 
-_State = tuple[int, tuple[Any, ...], Mapping[str, Value]]
+_State = tuple[int, tuple[Any, ...], Mapping[str, KnownValue]]
 """An index of an instruction, the stack, and the local variables."""
 
 
@@ -261,8 +258,8 @@ class _Walk:
             found[offset] = index
         return found
 
-    def results(self, variables: Mapping[str, Value]) -> list[Value]:
-        found: list[Value] = []
+    def results(self, variables: Mapping[str, KnownValue]) -> list[KnownValue]:
+        found: list[KnownValue] = []
         waiting: list[_State] = [(0, (), variables)]
         paths = taken = 0
         while waiting:
@@ -288,7 +285,7 @@ class _Walk:
         return found
 
     def _jump(
-        self, step: dis.Instruction, index: int, stack: tuple[Any, ...], local: Mapping[str, Value]
+        self, step: dis.Instruction, index: int, stack: tuple[Any, ...], local: Mapping[str, KnownValue]
     ) -> list[_State]:
         name = step.opname.replace("_FORWARD_", "_")
         target = self._at.get(step.argval)
@@ -304,8 +301,8 @@ class _Walk:
         return [jumps, stays] if verdict is None else [jumps if verdict else stays]
 
     def _step(
-        self, step: dis.Instruction, stack: list[Any], local: Mapping[str, Value]
-    ) -> tuple[tuple[Any, ...], Mapping[str, Value]]:
+        self, step: dis.Instruction, stack: list[Any], local: Mapping[str, KnownValue]
+    ) -> tuple[tuple[Any, ...], Mapping[str, KnownValue]]:
         name, given = step.opname, step.argval
         if name.startswith("LOAD_FAST") and name != "LOAD_FAST_AND_CLEAR":
             names = given if isinstance(given, tuple) else (given,)
@@ -361,7 +358,7 @@ class _Walk:
         pair = [one for one in (stack.pop(), stack.pop()) if one is not _NULL]
         stack.append(self._call(pair[0], arguments) if len(pair) == 1 else ANYTHING)
 
-    def _call(self, callee: Value, arguments: list[Value]) -> Value:
+    def _call(self, callee: KnownValue, arguments: list[KnownValue]) -> KnownValue:
         if callee.is_known:
             return self._merged(callee.known, arguments)
         if callee.receiver is None or not callee.receiver.kinds:
@@ -370,28 +367,28 @@ class _Walk:
         found = [result for result in results if result is not None]
         return _common(found) if found else ANYTHING
 
-    def _call_method(self, kind: type, callee: Value, arguments: list[Value]) -> Value | None:
+    def _call_method(self, kind: type, callee: KnownValue, arguments: list[KnownValue]) -> KnownValue | None:
         """Returns the result of the method of a class; ``None`` if it has none of that name."""
         assert callee.receiver is not None
         method = _method(kind, callee.name)
         if method is None:
             return None
         if id(method) in _CHANGING_METHODS:
-            return Value(nothing=f"{kind.__name__}.{callee.name}()")
+            return KnownValue(nothing=f"{kind.__name__}.{callee.name}()")
         if kind in MUTABLE and callee.name == "setdefault" and len(arguments) == 2:
             return replace(arguments[1], known=_UNSET)
         if isinstance(method, FunctionType):
             return self._merged(method, [callee.receiver, *arguments])
         return ANYTHING
 
-    def _merged(self, function: Any, arguments: list[Value]) -> Value:
+    def _merged(self, function: Any, arguments: list[KnownValue]) -> KnownValue:
         results = _results(function, arguments, self._depth + 1)
         if results and all(result.is_none for result in results):
             inner = next((result.nothing for result in results if result.nothing), "")
-            return Value(nothing=inner if isinstance(function, type) else _call_text(function))
+            return KnownValue(nothing=inner if isinstance(function, type) else _call_text(function))
         return _common(results)
 
-    def _outer(self, name: str, local: Mapping[str, Value]) -> Value:
+    def _outer(self, name: str, local: Mapping[str, KnownValue]) -> KnownValue:
         names = self._function.__code__.co_freevars
         if name not in names:
             return local.get(name, ANYTHING)
@@ -400,7 +397,7 @@ class _Walk:
         except ValueError:  # nothing was assigned to it yet
             return ANYTHING
 
-    def _global(self, name: str) -> Value:
+    def _global(self, name: str) -> KnownValue:
         outside = self._function.__globals__
         if name in outside:
             return value_of(outside[name])
@@ -422,10 +419,10 @@ def _built(name: str, number: int, stack: list[Any]) -> None:
         raise _NotKnownError
     if taken:
         del stack[-taken:]
-    stack.append(Value(kinds=(kind,)))
+    stack.append(KnownValue(kinds=(kind,)))
 
 
-def _verdict(value: Value, wanted: str) -> bool | None:
+def _verdict(value: KnownValue, wanted: str) -> bool | None:
     """Returns whether a value makes code jump that wants it ``TRUE``, ``FALSE``, ``NONE`` or ``NOT_NONE``."""
     if value.is_none:
         return wanted in ("FALSE", "NONE")
@@ -434,11 +431,11 @@ def _verdict(value: Value, wanted: str) -> bool | None:
     return None
 
 
-def _item(value: Value) -> Value:
+def _item(value: KnownValue) -> KnownValue:
     return JSON if value.plain else value.item or ANYTHING
 
 
-def _attribute(value: Value, name: str) -> Value:
+def _attribute(value: KnownValue, name: str) -> KnownValue:
     if value.is_known and isinstance(value.known, ModuleType):
         inside = vars(value.known)
         return value_of(inside[name]) if name in inside else ANYTHING

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from processor_api.user_code.result_code import ANYTHING, JSON, Value, change_in_place, made_by
+from processor_api.user_code.result_code import ANYTHING, JSON, KnownValue, change_in_place, made_by
 
-LIST, DICT, SET = (Value(kinds=(kind,)) for kind in (list, dict, set))
+LIST, DICT, SET = (KnownValue(kinds=(kind,)) for kind in (list, dict, set))
 SHARED: list[str] = []
 
 
@@ -86,14 +86,14 @@ class Aggregation:
         return a.append(v)
 
 
-BAG = Value(kinds=(Bag,))
-CHANGES: list[tuple[Callable[..., Any], Value, str]] = [
+BAG = KnownValue(kinds=(Bag,))
+CHANGES: list[tuple[Callable[..., Any], KnownValue, str]] = [
     (lambda k, v, a: a.append(v), LIST, "list.append()"),
     (lambda k, v, a: a.update({v: 1}), DICT, "dict.update()"),
     (lambda k, v, a: a.update(last=v), DICT, "dict.update()"),
     (lambda k, v, a: a.add(v), SET, "set.add()"),
-    (lambda k, v, a: a.appendleft(v), Value(kinds=(deque,)), "deque.appendleft()"),
-    (lambda k, v, a: a.update(v), Value(kinds=(Counter,)), "Counter.update()"),
+    (lambda k, v, a: a.appendleft(v), KnownValue(kinds=(deque,)), "deque.appendleft()"),
+    (lambda k, v, a: a.update(v), KnownValue(kinds=(Counter,)), "Counter.update()"),
     (lambda k, v, a: a.__setitem__(v, 1), DICT, "dict.__setitem__()"),
     (lambda k, v, a: a.append({"k": k, "v": v[1:], "w": f"{v!r:>4}"}), LIST, "list.append()"),
     (lambda k, v, a: a.append(v) if v else None, LIST, "list.append()"),
@@ -116,7 +116,7 @@ CHANGES: list[tuple[Callable[..., Any], Value, str]] = [
     (Aggregation(), LIST, "list.append()"),
     (functools.partial(by_a_variable), LIST, "list.append()"),
 ]
-RETURNS: list[tuple[Callable[..., Any], Value]] = [
+RETURNS: list[tuple[Callable[..., Any], KnownValue]] = [
     (lambda k, v, a: a.append(v) or a, LIST),
     (lambda k, v, a: (a.append(v), a)[1], LIST),
     (lambda k, v, a: [a.append(v), a][-1], LIST),
@@ -139,12 +139,14 @@ RETURNS: list[tuple[Callable[..., Any], Value]] = [
 @pytest.mark.parametrize(
     ("function", "aggregate", "call"), CHANGES, ids=lambda one: one if isinstance(one, str) else ""
 )
-def test_the_none_of_a_change_in_place_is_found(function: Callable[..., Any], aggregate: Value, call: str) -> None:
+def test_the_none_of_a_change_in_place_is_found(function: Callable[..., Any], aggregate: KnownValue, call: str) -> None:
     assert change_in_place(function, (ANYTHING, ANYTHING, aggregate)) == call
 
 
 @pytest.mark.parametrize(("function", "aggregate"), RETURNS, ids=lambda one: "")
-def test_a_function_that_may_return_something_is_left_alone(function: Callable[..., Any], aggregate: Value) -> None:
+def test_a_function_that_may_return_something_is_left_alone(
+    function: Callable[..., Any], aggregate: KnownValue
+) -> None:
     assert change_in_place(function, (ANYTHING, ANYTHING, aggregate)) is None
 
 

@@ -39,8 +39,7 @@ class SessionAggregate(WindowedAggregate):
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", self.grace_ms)
         send = self._sending(context, store)
-        shows_old = send is not None and self.old_values
-        java_defects = self.java_defects
+        shows_old, java_defects = send is not None and self.old_values, self.java_defects
         deleted_nothing = context.counting(DropReason.AGGREGATE_DELETED_NOTHING)
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
