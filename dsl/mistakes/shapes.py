@@ -12,6 +12,7 @@ from dsl.processors.deduplicate import Deduplicate
 from dsl.processors.stateless import Filter, FlatMap, FlatMapValues, Map, MapValues, SelectKey, ToStream
 from dsl.processors.suppress import Suppress
 from dsl.processors.tables.aggregate import TableGroupBy
+from dsl.processors.tables.operator import TableMerge
 from dsl.processors.windows.emission import WindowedAggregate
 from dsl.settings import BuildSettings
 from processor_api.topology.warnings import TopologyWarning
@@ -43,8 +44,8 @@ def _has_no_effect(node: PlanNode) -> bool:
     if isinstance(node, Process):
         joins = type(node.supplier).__module__.startswith("dsl.processors.joins.")
         return isinstance(node.supplier, _WITHOUT_EFFECTS) or joins
-    # A table without a store of its own: what has one can be queried, or read from its changelog.
-    return isinstance(node, TableStep) and node.store is None
+    # A table without a store: one that has its own, or that of its cogroup, can be queried or read from its changelog.
+    return isinstance(node, TableStep) and node.store is None and not isinstance(node.operator, TableMerge)
 
 
 def java_defects(plan: Plan, settings: BuildSettings) -> Iterator[TopologyWarning]:

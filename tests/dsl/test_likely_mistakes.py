@@ -148,6 +148,9 @@ RIGHT: dict[str, Build] = {
     "windowed reduce": lambda b: b.stream("in").group_by_key().windowed_by(TIME).reduce(lambda one, other: one | other),
     "null is meant": lambda b: b.stream("in").map_values(lambda v: None),
     "named table": lambda b: nothing(b.stream("in").group_by_key().count(materialized="counts")),
+    "named cogroup": lambda b: nothing(
+        b.stream("in").group_by_key().cogroup(extended).aggregate(list, materialized="items")
+    ),
     "peek": lambda b: nothing(b.stream("in").peek(lambda k, v: v.clear())),
     "table to look up": lambda b: nothing(b.table("in")),
     "dropped branch": lambda b: nothing(b.stream("in").split().branch(lambda k, v: v).no_default_branch()),
