@@ -272,7 +272,7 @@ def both() -> tuple[StreamsBuilder, KStream[str, str]]:
         ),
         (lambda b, s: Joined(grace=-1), "must not be negative, got -1"),
         (lambda b, s: Joined(name="a b"), "contains a character"),
-        (lambda b, s: Joined(key_serde="strings"), r"got 'strings'; did you mean .string."),
+        (lambda b, s: Joined(key_serde="strings"), r"got 'strings'; did you mean key_serde=.string."),
     ],
 )
 def test_what_cannot_be_joined_is_refused(join: Callable[[Any, Any], Any], words: str) -> None:

@@ -59,8 +59,8 @@ def stream() -> Any:
     ("wrong", "says"),
     [
         (lambda: source(key_serde=str), f"source 'source' {A_SERDE} key_serde {TAKEN}"),
-        (lambda: source(value_serde="String"), """a dataclass; got 'String'; did you mean "string"?"""),
-        (lambda: source(value_serde=int), """got <class 'int'>; give "long" or "integer\""""),
+        (lambda: source(value_serde="String"), """a dataclass; got 'String'; did you mean value_serde="string"?"""),
+        (lambda: source(value_serde=int), """got <class 'int'>; give value_serde="long" or "integer\""""),
         (lambda: source(value_serde=Serdes), "got <class 'processor_api.serde.Serdes'>; give an object"),
         (lambda: source(value_serde=Passing), "write a serde with serde_of, or give pydantic_serde"),
         (lambda: source(value_serde=Line("f", 1)), "a pydantic model or a dataclass; got Line("),

@@ -556,6 +556,7 @@ def followed_rows(
 ) -> dict[str, Rows]:
     """The last rows that each follower has sent, without groups that were counted and are empty."""
     config = {
+        "application.id": "laws",
         "default.key.serde": S,
         "default.value.serde": JSON,
         "__emit.interval.ms.kstreams.windowed.aggregation__": 0,

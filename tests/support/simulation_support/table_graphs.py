@@ -181,7 +181,7 @@ def at(windowed: Any, value: int) -> str:
 
 def built(graph: Graph, settings: Mapping[str, Any], change: Change | None = None) -> Any:
     """The topology of a graph, before a deployment or after one."""
-    builder = StreamsBuilder(settings)
+    builder = StreamsBuilder({"application.id": "graph", **settings})
     change = change or Change(tuple(range(len(graph))))
     tables: dict[int, KTable[str, int]] = {}
     for number in change.order:

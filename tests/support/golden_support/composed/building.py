@@ -50,7 +50,8 @@ def topology_of(text: str) -> Callable[[Any], Topology]:
     program = json.loads(text)
 
     def build(config: Any) -> Topology:
-        builder = StreamsBuilder(config if program["topology_config"] else None)
+        whole = {"application.id": "composed", **config} if isinstance(config, Mapping) else config
+        builder = StreamsBuilder(whole if program["topology_config"] else None)
         made: list[Any] = []
         for statement in program["nodes"]:
             made.append(_Statement(builder, made, statement).made())
