@@ -36,25 +36,16 @@ from dsl.streams import (
     SessionWindowedKStream,
     TimeWindowedCogroupedKStream,
     TimeWindowedKStream,
-    WindowedKStream,
 )
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from dsl.value_transformer import ValueTransformerContext, ValueTransformerWithKey
 from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from processor_api.user_code.wrong_calls import explains_wrong_calls
 
-_OPTIONS: tuple[type, ...] = (
-    Branched, BufferConfig, Consumed, EagerBufferConfig, Grouped, JoinWindows, Joined, Materialized, Named, Printed,
-    Produced, Repartitioned, SessionWindows, SlidingWindows, StreamJoined, StrictBufferConfig, Suppressed, TableJoined,
-    TimeWindows, UnlimitedWindows,
-)  # fmt: skip
 _CHAINS: tuple[type, ...] = (
     BranchedKStream, CogroupedKStream, GlobalKTable, KGroupedStream, KGroupedTable, KStream, KTable,
     SessionWindowedCogroupedKStream, SessionWindowedKStream, StreamsBuilder, TimeWindowedCogroupedKStream,
     TimeWindowedKStream,
 )  # fmt: skip
-for _kind in (*_OPTIONS, *_CHAINS, WindowedKStream):
-    explains_wrong_calls(_kind)
 answer_other_words(*_CHAINS)
 
 __all__ = [

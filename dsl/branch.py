@@ -11,6 +11,7 @@ from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
 from dsl.processors.stateless import Branch, PassThrough
 from processor_api.errors import TopologyError
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_function
 
 K = TypeVar("K")
@@ -18,6 +19,7 @@ V = TypeVar("V")
 S = TypeVar("S")
 
 
+@explain_calls
 class BranchedKStream(Generic[K, V, S]):
     """A stream that is being split; it ends with :meth:`default_branch` or :meth:`no_default_branch`.
 

@@ -23,12 +23,11 @@ from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields, check_function
 from processor_api.user_code.durations import Duration, to_ms
-from processor_api.user_code.given_serdes import SerdeOption, serde_option
+from processor_api.user_code.given_serdes import SerdeOption, is_serde_like, serde_option
 from processor_api.user_code.given_values import is_of
 from processor_api.user_code.migrating_serde import Migrate
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from processor_api.user_code.open_types import K, V
-from processor_api.user_code.wrong_calls import fitting
 from state.engine.registry import check_engine
 
 S = TypeVar("S")
@@ -52,7 +51,9 @@ def _meant(given: Any, kind: Any, beside: Sequence[str]) -> str:
     """Returns the end of the sentence about something that was given instead of options: the argument that is meant."""
     if not isinstance(given, (str, type, Serde)):
         return ""
-    name = fitting(given, [*beside, *(one.name for one in fields(kind))])
+    free = [*beside, *(one.name for one in fields(kind))]
+    meant = ("value_serde",) if is_serde_like(given) else ("materialized", "name")
+    name = next((one for one in meant if one in free), free[0])
     value = given.__name__ if isinstance(given, type) else repr_of(given, 60)
     return f": did you mean {f'{name}={value}' if name in beside else f'{kind.__name__}({name}={value})'}?"
 
@@ -119,6 +120,7 @@ def _check(name: str | None) -> None:
         validate_name(name)
 
 
+@explain_calls
 @dataclass(frozen=True)
 class Named:
     """A name for an operator. Wherever one is taken, a plain string will do.

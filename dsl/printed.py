@@ -10,12 +10,14 @@ from typing import Any, Generic, TypeVar
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields, check_function
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Printed(Generic[K, V]):
     """Options of :meth:`KStream.print <dsl.streams.KStream.print>`: where the lines go, and what they say.

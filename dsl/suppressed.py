@@ -9,6 +9,7 @@ from typing import Any, Self
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.checks import check_fields
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_values import texts_by_name
@@ -20,6 +21,7 @@ def _limit(number: int, what: str) -> int:
     return number
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig:
     """The limits of a buffer, and its strategy when it is full.
@@ -166,6 +168,7 @@ class BufferConfig:
         return StrictBufferConfig(logging=self.logging, topic_config=self.topic_config)
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class EagerBufferConfig(BufferConfig):
     """The configuration of a buffer that sends its oldest keys on early when it is full.
@@ -177,6 +180,7 @@ class EagerBufferConfig(BufferConfig):
     """
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class StrictBufferConfig(BufferConfig):
     """The configuration of a buffer that ends the application when it is full; nothing is sent on early.
@@ -188,6 +192,7 @@ class StrictBufferConfig(BufferConfig):
     """
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
     """Options of a suppression, made by :meth:`until_time_limit` or :meth:`until_window_closes`.

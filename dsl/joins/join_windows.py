@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from processor_api.errors import TopologyError
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.durations import Duration, to_ms
 from state.formats.keys import MAX_TIME
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class JoinWindows:
     """The window of a join: how far apart in time two records may be.

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from processor_api.errors import TopologyError
 from processor_api.stores.windowed import Window, window_of
+from processor_api.user_code.calls import explain_calls
 from processor_api.user_code.durations import Duration, to_ms, to_timestamp_ms
 from state.formats.keys import MAX_TIME, window_end
 
@@ -122,6 +123,7 @@ class Windows(ABC):
         return next(ends, window_end(start, self.size_ms))
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class TimeWindows(Windows):
     """Windows of one size that start at multiples of their advance: tumbling, or hopping where they overlap.
@@ -210,6 +212,7 @@ class TimeWindows(Windows):
         return [window_of((start, window_end(start, size))) for start in range(first, timestamp + 1, advance)]
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class UnlimitedWindows(Windows):
     """One window without an end, from a start on; records before it are ignored.
@@ -261,6 +264,7 @@ class UnlimitedWindows(Windows):
         return [window_of((self.start_ms, MAX_TIME))] if timestamp >= self.start_ms else []
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindows:
     """Windows that end with a record, or start just behind one, so that each set of records close in time has its own.
@@ -316,6 +320,7 @@ class SlidingWindows:
         return cls(difference_ms=to_ms(difference, "difference"), grace_ms=to_ms(grace, "grace"))
 
 
+@explain_calls
 @dataclass(frozen=True, kw_only=True)
 class SessionWindows:
     """Sessions: records of a key with no more than a gap of inactivity between one and the next (KIP-94).

@@ -3,7 +3,6 @@ by position, which here are given by name."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.user_code.given_serdes import is_serde_like
+from processor_api.user_code.other_names import examples_of, meant_name
 
 C = TypeVar("C", bound=type)
 
@@ -38,11 +38,16 @@ def explain_calls(kind: C, *names: str) -> C:
     for name, method in list(vars(kind).items()):
         is_public = name in names if names else name == "__init__" or not name.startswith("_")
         if isfunction(method) and is_public:
-            setattr(kind, name, _explained(kind, name, method))
+            setattr(kind, name, _explained(kind, name, method, 1))
+        elif isinstance(method, (classmethod, staticmethod)) and is_public:
+            own = int(isinstance(method, classmethod))
+            setattr(kind, name, type(method)(_explained(kind, name, method.__func__, own)))
     return kind
 
 
-def _explained(kind: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _explained(kind: type, name: str, method: Callable[..., Any], own: int) -> Callable[..., Any]:
+    """:param own: how many arguments the call itself does not give, such as the object."""
+
     @wraps(method)
     def call(*given: Any, **by_name: Any) -> Any:
         try:
@@ -50,40 +55,53 @@ def _explained(kind: type, name: str, method: Callable[..., Any]) -> Callable[..
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # from within the method
-            why = _why(kind, name, signature(method), given, by_name)
-            if why is None:
-                raise
-            raise TypeError(why) from None
+            why = _why(kind, name, list(signature(method).parameters.values())[own:], given[own:], by_name)
+            raise TypeError(why or f"{error}{_lacking(signature(method), given, by_name)}") from None
 
     # Lines of the user's script are noted together with the method that is called there.
-    own: Any = call
-    own.__code__ = own.__code__.replace(co_name=method.__name__, co_qualname=method.__qualname__)
+    made: Any = call
+    made.__code__ = made.__code__.replace(co_name=method.__name__, co_qualname=method.__qualname__)
     return call
 
 
-def _why(kind: type, name: str, taken: Signature, given: tuple[Any, ...], by_name: dict[str, Any]) -> str | None:
+def _lacking(taken: Signature, given: tuple[Any, ...], by_name: dict[str, Any]) -> str:
+    """Returns the end of the sentence about a call that lacks arguments: how they are given."""
+    try:
+        bound = taken.bind_partial(*given, **by_name).arguments
+    except TypeError:
+        return ""
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    needed = [one for one in taken.parameters.values() if one.default is one.empty and one.kind in named]
+    missing = [one.name for one in needed if one.name not in bound]
+    return f": it needs {examples_of(missing)}" if missing else ""
+
+
+def _why(kind: type, name: str, taken: list[Parameter], given: tuple[Any, ...], by_name: dict[str, Any]) -> str | None:
     """Returns what is wrong with a call; ``None`` where Python's own words say it."""
     called = kind.__name__ if name == "__init__" else f"{name}()"
-    known = [one for one in taken.parameters.values() if one.kind is not Parameter.VAR_POSITIONAL]
-    unknown = [one for one in by_name if one not in taken.parameters]
+    known = [one for one in taken if one.kind is not Parameter.VAR_POSITIONAL]
+    unknown = [one for one in by_name if all(one != other.name for other in known)]
     if unknown:
-        names = [one.name for one in known[1:]]
-        near = difflib.get_close_matches(unknown[0], names, n=1)
-        hint = f"did you mean {near[0]}=?" if near else f"it takes {', '.join(names) or 'nothing'}"
+        names = [one.name for one in known]
+        near = meant_name(unknown[0], names)
+        hint = f"did you mean {near}=?" if near else f"it takes {', '.join(f'{one}=' for one in names) or 'nothing'}"
         return f"{called} has no argument {unknown[0]}=; {hint}"
     positions = [one for one in known if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
     if len(given) <= len(positions):
         return None
     free = [one for one in known if one.kind is Parameter.KEYWORD_ONLY and one.name not in by_name]
-    count, got = len(positions) - 1, len(given) - 1
+    count, got = len(positions), len(given)
     head = f"{called} takes {count or 'no'} argument{'' if count == 1 else 's'} by position, got {got}"
+    factories = [one for one, found in vars(kind).items() if one.startswith("of") and isinstance(found, classmethod)]
+    if name == "__init__" and factories and not isinstance(given[0], str):
+        return f"{head}: give {' or '.join(f'{called}.{one}({_shown(given[0])})' for one in factories[:2])}"
     return f"{head}: {_hint(kind, name, free, given, len(positions))}"
 
 
 def _hint(kind: type, name: str, free: list[Parameter], given: tuple[Any, ...], positions: int) -> str:
     extra = given[positions:]
     names = [one.name for one in free]
-    serdes = [one for one in given[1:] if is_serde_like(one)]
+    serdes = [one for one in given if is_serde_like(one)]
     if any(map(is_serde_like, extra)):  # Kafka Streams has them in front of others
         extra = (*serdes, *(one for one in extra if not is_serde_like(one)))
     named = _by_name(extra, names)
@@ -122,7 +140,7 @@ def _other(kind: type, name: str, given: tuple[Any, ...]) -> str | None:
     """Returns the method with a longer name that takes the arguments, such as ``foreign_key_join``."""
     for other in sorted((one for one in dir(kind) if name in one and one != name and not one.startswith("_")), key=len):
         try:
-            signature(getattr(kind, other)).bind(*given)
+            signature(getattr(kind, other)).bind(None, *given)
         except TypeError:
             continue
         return other

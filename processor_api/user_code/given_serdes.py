@@ -40,15 +40,6 @@ _NAMES_OF_TYPES: dict[type, str] = {
 _BY_CLASS: dict[type | str, Serde[Any]] = {}
 
 
-_OF_OTHERS = frozenset({"str", "int", "utf-8", "text", "bytearray", "protobuf", "jsonschema", "raw"})
-"""Names of serdes in other libraries."""
-
-
-def is_serde_name(given: str) -> bool:
-    """Whether a text is the name of a serde, here or in other libraries."""
-    return given.lower() in {*_NAMED, *PROVIDED_NAMES, *_OF_OTHERS}
-
-
 def as_serde(given: Any, name: str = "") -> Serde[Any]:
     """Returns the serde that a user gave in any of the forms of :data:`SerdeLike`; the same one for the same class.
 
