@@ -3,8 +3,9 @@ by position, which here are given by name."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, isfunction, signature
@@ -14,11 +15,48 @@ from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.user_code.given_serdes import is_serde_like
-from processor_api.user_code.other_names import examples_of, meant_name
 
 C = TypeVar("C", bound=type)
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "key_serde": ("key_type", "key_format", "key_deserializer", "key_serializer", "key_schema", "key_decoder"),
+    "value_serde": (
+        "value_type", "value_format", "value_deserializer", "value_serializer", "value_schema", "value_decoder",
+        "serde", "schema", "deserializer", "serializer", "format",
+    ),
+    "materialized": ("store", "store_name", "state_store", "table_name", "queryable_store_name", "table"),
+    "name": ("named", "node", "node_name", "as_", "step_id"),
+    "windows": ("window", "within", "join_windows", "window_size"),
+    "joined": ("join_options", "stream_joined"),
+    "mapper": ("func", "function", "f", "fn", "map_func"),
+    "predicate": ("func", "function", "f", "fn", "condition", "filter_func"),
+    "aggregator": ("reducer", "func", "function", "folder", "fold"),
+    "initializer": ("initial", "initial_value", "init", "default", "start"),
+    "reducer": ("func", "function", "aggregator", "f"),
+    "joiner": ("on_match", "func", "function", "value_joiner"),
+    "size": ("duration", "duration_ms", "size_ms", "length", "step"),
+    "grace": ("grace_ms", "allowed_lateness", "wait_for"),
+    "topics": ("topic", "topic_name", "input_topic", "names"),
+    "topic": ("topics", "topic_name", "output_topic", "input_topic"),
+    "number_of_partitions": ("partitions", "num_partitions"),
+    "offset_reset": ("auto_offset_reset", "reset"),
+    "key_selector": ("on", "key", "key_mapper"),
+    "config": ("settings", "properties", "props", "configuration"),
+}  # fmt: skip
+"""Names that other libraries, and other methods here, give to an argument."""
+
+_EXAMPLES: Mapping[str, str] = {
+    "buffer": "BufferConfig.unbounded()",
+    "windows": "JoinWindows.of_time_difference_with_no_grace(...)",
+    "initializer": "int",
+    "within": "timedelta(minutes=10)",
+    "size": "timedelta(minutes=1)",
+    "grace": "timedelta(seconds=10)",
+    "key_selector": "lambda key, value: value[\"id\"]",
+}  # fmt: skip
 
 
 def explain_calls(kind: C, *names: str) -> C:
@@ -46,7 +84,10 @@ def explain_calls(kind: C, *names: str) -> C:
 
 
 def _explained(kind: type, name: str, method: Callable[..., Any], own: int) -> Callable[..., Any]:
-    """:param own: how many arguments the call itself does not give, such as the object."""
+    """Returns a method whose wrong calls are explained.
+
+    :param own: how many arguments the call itself does not give, such as the object.
+    """
 
     @wraps(method)
     def call(*given: Any, **by_name: Any) -> Any:
@@ -73,7 +114,7 @@ def _lacking(taken: Signature, given: tuple[Any, ...], by_name: dict[str, Any]) 
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     needed = [one for one in taken.parameters.values() if one.default is one.empty and one.kind in named]
     missing = [one.name for one in needed if one.name not in bound]
-    return f": it needs {examples_of(missing)}" if missing else ""
+    return f": it needs {_examples_of(missing)}" if missing else ""
 
 
 def _why(kind: type, name: str, taken: list[Parameter], given: tuple[Any, ...], by_name: dict[str, Any]) -> str | None:
@@ -83,7 +124,7 @@ def _why(kind: type, name: str, taken: list[Parameter], given: tuple[Any, ...], 
     unknown = [one for one in by_name if all(one != other.name for other in known)]
     if unknown:
         names = [one.name for one in known]
-        near = meant_name(unknown[0], names)
+        near = _meant_name(unknown[0], names)
         hint = f"did you mean {near}=?" if near else f"it takes {', '.join(f'{one}=' for one in names) or 'nothing'}"
         return f"{called} has no argument {unknown[0]}=; {hint}"
     positions = [one for one in known if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
@@ -180,3 +221,15 @@ def _shown(given: Any) -> str:
     if isinstance(given, (str, int, timedelta, Serde)):
         return repr_of(given)
     return "..." if callable(given) else f"{type(given).__name__}(...)"
+
+
+def _meant_name(name: str, names: Sequence[str]) -> str | None:
+    """Returns the argument that is meant by a name that a call does not take; ``None`` if none is like it."""
+    other = [one for one in names if name in _OTHER_NAMES.get(one, ())]
+    near = other or difflib.get_close_matches(name, names, n=1)
+    return near[0] if near else None
+
+
+def _examples_of(names: Sequence[str]) -> str:
+    """Returns arguments as a call gives them: ``buffer=BufferConfig.unbounded()``."""
+    return ", ".join(f"{name}={_EXAMPLES.get(name, '...')}" for name in names)

@@ -33,7 +33,7 @@ FACTORIES = {
 """Files that name kinds, and what they make by the name."""
 OTHER_WORDS = {
     "dsl/mistakes/words.py": "a word of other libraries",
-    "processor_api/user_code/wrong_calls.py": "a word of other libraries",
+    "processor_api/user_code/calls.py": "a word of other libraries",
     "streams/spark/__init__.py": "a module",
     "streams/http/reads.py": "forms in which stores are read",
     "streams/cli/dlq/listing.py": "a command",
