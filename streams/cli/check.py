@@ -14,7 +14,7 @@ from processor_api.topology.warnings import warnings_of
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.command_parser import add_with_examples
 from streams.cli.describe import SIDE_BY_SIDE, layout_in
-from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.causes import CLEAN, FAILED
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
 from streams.cli.registry import check as schemas
