@@ -8,6 +8,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from processor_api.user_code.function_code import named_function
+from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.lines import Line
 from processor_api.user_code.result_code import outer_values
 
@@ -55,8 +56,10 @@ class GivenFunctions:
 
 
 def _functions(node: Any) -> Iterator[FunctionType]:
-    operator = getattr(node, "supplier", None) or getattr(node, "operator", None)
-    given: list[Any] = [operator, getattr(node, "topic", None), *getattr(operator, "predicates", ())]
-    if is_dataclass(operator) and not isinstance(operator, type):
-        given += [getattr(operator, one.name) for one in fields(operator) if one.metadata.get("user_function")]
+    supplier = getattr(node, "supplier", None)
+    operator = getattr(node, "operator", None) if supplier is None else supplier
+    given: list[Any] = [operator, getattr(node, "topic", None), *attribute_of(operator, "predicates", ())]
+    kind: Any = type(operator)
+    if is_dataclass(kind):
+        given += [getattr(operator, one.name) for one in fields(kind) if one.metadata.get("user_function")]
     yield from (one for one in given if isinstance(one, FunctionType))

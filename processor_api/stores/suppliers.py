@@ -21,7 +21,8 @@ ENGINE_WORDS = {"in_memory": MEMORY, "IN_MEMORY": MEMORY, "rocksDB": ROCKSDB, "R
 
 def engine_of_word(word: str) -> str:
     """Returns the name of the engine for one of Kafka Streams' words; other names as they are."""
-    return ENGINE_WORDS.get(word, word)
+    text = exact_text(word)
+    return ENGINE_WORDS.get(text, text)
 
 
 CUSTOM = "custom"

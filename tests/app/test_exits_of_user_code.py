@@ -661,9 +661,17 @@ CALLED: dict[str, str] = {
     "exact": "serializer of a store", "write_exact": "serializer of a store", "default": "serializer",
 }  # fmt: skip
 """The row for each parameter and setting that takes a function of the user."""
-NOT_OF_USERS = ("StreamsConfig", "TestOutputTopic", "BranchedKStream", "log_and", "default_production", "dead_letter")
+NOT_OF_USERS = (
+    "StreamsConfig",
+    "TestOutputTopic",
+    "ExpectedRecords",
+    "BranchedKStream",
+    "log_and",
+    "default_production",
+    "dead_letter",
+)
 """Starts of names of calls that the library makes, or that take a setting of the list by another name."""
-WHILE_BUILT = {"consumer", "store_type", "stores", "key_serde"}
+WHILE_BUILT = {"consumer", "store_type", "stores", "key_serde", "models"}
 """Called or looked into by the thread that builds the topology, or asks who has a key; the
 exit ends that as anywhere else in a script."""
 

@@ -26,7 +26,7 @@ RUNS = 1
 BATCH = 7
 """Records between two commits."""
 WITHOUT_CACHE = {"statestore.cache.max.bytes": 0}
-STACK_TRACE = "__streams.errors.stacktrace"
+STACK_TRACE, ORIGIN_HEADER = "__streams.errors.stacktrace", "__streams.origin"
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def in_driver(build: TopologyFunction, run: Run) -> tuple[dict[str, list[Written
 
 
 def plain(headers: Any) -> list[tuple[str, bytes | None]]:
-    """Headers without the text of a traceback, whose lines depend on the caller."""
-    return [one for one in headers or () if one[0] != STACK_TRACE]
+    """Headers without the text of a traceback, whose lines depend on the caller, and without the origins of records,
+    which a run does not write."""
+    return [one for one in headers or () if one[0] not in (STACK_TRACE, ORIGIN_HEADER)]
 
 
 def staged(build: TopologyFunction, run: Run, **how: Any) -> StagedRun:

@@ -92,7 +92,7 @@ TABLE = [
     Row("missing source topic", missing_source, 1),
     Row("internal topic of another width", internal_topic_of_another_width, 2),
     Row("topics that are not copartitioned", not_copartitioned, 2),
-    Row("lost offsets of a store", lost_offsets, 1),
+    Row("lost offsets of a store", lost_offsets, 2),
     Row("function that raises", failing_function, 1),
 ]
 

@@ -246,14 +246,14 @@ def test_every_kind_of_store_works_on_an_engine_of_ones_own(caching: bool, sqlit
 
 
 UNKNOWN = (
-    r"storage engine 'sqlit' does not exist; existing engines are memory.*rocksdb.*by an entry point of the"
+    r"storage engine 'unheard' does not exist; existing engines are memory.*rocksdb.*by an entry point of the"
     r" group 'streams.engines'.*store='store'"
 )
 
 
 def test_an_engine_that_is_not_known_is_refused_when_the_application_is_made(tmp_path: Path) -> None:
     topology = using(
-        Stores.key_value_store_builder(Stores.persistent_key_value_store("store").on_engine("sqlit"), S, S)
+        Stores.key_value_store_builder(Stores.persistent_key_value_store("store").on_engine("unheard"), S, S)
     )
     with Cluster(tmp_path, topics={"in": 1}, one_state=True) as kit, pytest.raises(TopologyError, match=UNKNOWN):
         kit.app(topology, start=False)

@@ -135,9 +135,13 @@ NEEDLESS = [
     "bool to int | str",
     "bool to int | None",
     "list to set",
+    "int | None to int",
+    "int | None to float",
+    "int | None to bool",
+    "int | None to int | str",
 ]
-"""Pairs that are called incompatible though each value here is read: others of the type would not be, or pydantic takes
-more than its schema says, such as a text of digits for a number."""
+"""Pairs that are called incompatible though each value here is read: others of the type would not be, pydantic takes
+more than its schema says, such as a text of digits for a number, or ``None`` is a null record and not data."""
 
 
 def found(former: Any, now: Any) -> Any:

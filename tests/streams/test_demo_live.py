@@ -48,7 +48,7 @@ def answer(address: str) -> bytes:
 
 
 def state_of(address: str) -> Any:
-    return json.loads(answer(f"{address}state"))
+    return json.loads(answer(f"{address}state?worker=self"))
 
 
 def reasons(state: Any) -> set[str]:

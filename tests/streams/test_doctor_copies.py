@@ -149,7 +149,11 @@ def test_a_worker_that_is_paused_fills_no_copies(group: Group) -> None:
     first = group.worker()
     first.start()
     group.send(0, 60)
-    wait_until("all is counted", lambda: all(task.lag == 0 for task in first.status().tasks) and first.status().ready)
+
+    def committed() -> int:
+        return sum(one.committed or 0 for task in first.status().tasks for one in task.partitions)
+
+    wait_until("all is counted and committed", lambda: committed() == 60 and first.status().ready)
     second = group.worker()
     second.pause()
     second.start()

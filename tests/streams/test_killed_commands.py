@@ -31,6 +31,7 @@ READING = {
     "state dump",
     "state verify",
     "state check",
+    "check",
     "state export",
     "registry check",
     "spark backfill",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from last_lines import as_text
 from processor_api.errors import ConfigError
 from quick_process import run
 from streams.config.sources import Given, file_beside
@@ -107,7 +108,8 @@ def test_the_application_is_described_and_checked_by_its_file(folder: Path) -> N
     found = streams(folder, "run", "shop.py", "--bootstrap-servers", "localhost:1")
     assert found.returncode == 2
     assert "the application id is the name of its file" in found.stderr
-    assert found.stderr.splitlines()[-1].startswith("error: serdes are missing")
+    (end,) = (line for line in as_text(found.stderr).splitlines() if line.startswith("error: "))
+    assert end.startswith("error: serdes are missing")
     assert "set default.value.serde" in found.stderr
 
 

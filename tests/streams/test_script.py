@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from last_lines import as_text
 from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -88,7 +89,7 @@ def test_settings_are_beside_the_script(tmp_path: Path) -> None:
 def test_a_wrong_step_is_one_line_and_status_2(tmp_path: Path, code: str, words: str) -> None:
     found = script(tmp_path, code)
     assert found.returncode == 2
-    assert words in found.stderr.splitlines()[-1]
+    assert words in as_text(found.stderr).splitlines()[-1]
     assert "Traceback" not in found.stderr
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from last_lines import as_text
 from processor_api.errors import ConfigError
 from processor_api.stores.windowed import Window, Windowed
 from streams.cli.main import main, parser
@@ -97,4 +98,4 @@ def test_the_command_has_options_for_them() -> None:
 def test_the_command_refuses_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "json:loads", "--application-id", "a", "--bootstrap-servers", "b:1", "--trace-every", "0"]
     assert main(words) == 2
-    assert "error: trace.every must be at least 1, got 0" in capsys.readouterr().err
+    assert "error: trace.every must be at least 1, got 0" in as_text(capsys.readouterr().err)

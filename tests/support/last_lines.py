@@ -22,4 +22,5 @@ def _line(line: str) -> str:
         return line
     assert found["level"] == "error"
     assert found["remedy"]
-    return "".join(f"{one}\n" for one in (f"error: {found['error']}", *found.get("user_code", ())))
+    trace = found.get("exception", "").splitlines()
+    return "".join(f"{one}\n" for one in (*trace, f"error: {found['error']}", *found.get("user_code", ())))

@@ -167,8 +167,8 @@ def _above(own: TaskPlan, plans: Collection[TaskPlan]) -> list[TaskPlan]:
 def _next_records(
     settings: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, int]:
-    if not ranges:
-        return {}
+    if all(begin >= end for begin, end in ranges.values()):
+        return {place: end for place, (_, end) in ranges.items()}
     with closing(ConfluentClients().consumer(settings)) as reader:
         return next_records(reader, ranges)
 

@@ -132,5 +132,5 @@ def test_what_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
     found = streams(tmp_path, "run", "app.py", "--bootstrap-servers", address)
     wrong = address.rpartition(",")[2]
     wanted = f"error: bootstrap.servers has {wrong!r}, which is not host:port, such as localhost:9092\n"
-    assert found == (2, "", wanted, [])
+    assert (found.status, found.out, found.err, found.events) == (2, "", wanted, [])
     assert left_behind(tmp_path) == []

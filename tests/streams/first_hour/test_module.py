@@ -50,7 +50,7 @@ CASES = {
         BUILDER + "builder.stream('lines').map_value(str.upper)\n",
         "error: module app failed to import (app.py, line 4); caused by AttributeError: 'KStream' object has no"
         " attribute"
-        " 'map_value'\n"
+        " 'map_value': did you mean map_values?\n"
         '  File "{app}", line 4, in <module>\n'
         "    builder.stream('lines').map_value(str.upper)\n"
         "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n",
@@ -119,7 +119,7 @@ def test_a_module_with_a_mistake(tmp_path: Path, name: str) -> None:
 def test_no_address(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(BUILDER + "builder.stream('lines').to('out')\n")
     found = streams(tmp_path, "run", "app.py")
-    assert found == (
+    assert (found.status, found.out, found.err, found.events) == (
         2,
         "",
         "error: bootstrap.servers is missing: it is the address of Kafka, as host:port; set it in streams.toml next"
@@ -131,5 +131,10 @@ def test_no_address(tmp_path: Path) -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     found = streams(tmp_path, "run", "app.py")
-    assert found == (2, "", f"error: file {tmp_path}/app.py does not exist\n", [])
+    assert (found.status, found.out, found.err, found.events) == (
+        2,
+        "",
+        f"error: file {tmp_path}/app.py does not exist\n",
+        [],
+    )
     assert left_behind(tmp_path) == []

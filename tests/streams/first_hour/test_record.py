@@ -109,6 +109,16 @@ def reason_of_json() -> str:
     return str(caught.value)
 
 
+WARNED = {
+    "lambda that returns nothing": [
+        "warning streams.topology: the mapper, the lambda at app.py:5, returns the result of print(), which is always"
+        " None, so each value becomes null: return the new value, made at app.py:5 [warning=returns-none,"
+        " node=KSTREAM-FLATMAPVALUES-0000000001, made_at=app.py:5]"
+    ]
+}
+"""What is said when the topology is built."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_first_wrong_record_is_one_line(tmp_path: Path, name: str) -> None:
     found, wanted = ran(tmp_path, name)
@@ -120,6 +130,7 @@ def test_the_first_wrong_record_is_one_line(tmp_path: Path, name: str) -> None:
     at = f", raised_at=app.py, line {raised[1]}" if raised else ""
     assert found.events == [
         DERIVED,
+        *WARNED.get(name, ()),
         "info streams.client: state [state=REBALANCING, before=CREATED]",
         "info streams.tasks: assignment [owned=0_0, new=0_0, lost=False]",
         "info streams.client: state [state=RUNNING, before=REBALANCING]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import pack
@@ -165,7 +166,30 @@ def _refused(run: Mapping[str, Any]) -> Iterator[int]:
         yield refused
 
 
+def _with_origins(steps: list[Any], run: Mapping[str, Any]) -> list[Any]:
+    """Records of repartition topics name the record that they were made from, and so do their dead letters."""
+    read: Counter[str] = Counter()
+    expected = []
+    for step, source in zip(steps, run["steps"], strict=True):
+        topic = source["in"]["topic"]
+        origin = ["__streams.origin", f"{topic}:0:{read[topic]}".encode().hex()]
+        read[topic] += 1
+        more = {name: [_with_origin(one, origin) for one in step[name]] for name in ("out", "internal") if name in step}
+        expected.append({**step, **more})
+    return expected
+
+
+def _with_origin(record: Mapping[str, Any], origin: list[str]) -> Mapping[str, Any]:
+    headers = list(record.get("headers", ()))
+    read = bytes.fromhex(dict(headers).get("__streams.errors.topic", "")).decode()
+    if not (record["topic"].endswith("-repartition") or read.endswith("-repartition")):
+        return record
+    before = [one for one in headers if not one[0].startswith("__streams.errors.")]
+    return {**record, "headers": [*before, origin, *headers[len(before) :]]}
+
+
 RULES: Mapping[str, Rule] = {
+    "repartition records name their origin": _with_origins,
     "nothing is dropped that is kept": _without_drops_of_caches,
     "a record that is kept meets itself": _self_matches_of_what_is_kept,
     "a record without a key is joined at once": _joined_without_a_key,
