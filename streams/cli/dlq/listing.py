@@ -19,7 +19,7 @@ from processor_api.texts import shown
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.dlq import letters
+from streams.dead_letters import letters
 from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.failures import indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
