@@ -13,7 +13,15 @@ from typing import Any
 
 PATH = Path(__file__).resolve().parents[1] / "tests" / "streams" / "public_names.txt"
 STUB = Path(__file__).resolve().parents[1] / "streams" / "__init__.pyi"
-MODULES = ("streams", "streams.engines", "streams.remote", "streams.serdes", "streams.spark", "streams.testing")
+MODULES = (
+    "streams",
+    "streams.dead_letters",
+    "streams.engines",
+    "streams.remote",
+    "streams.serdes",
+    "streams.spark",
+    "streams.testing",
+)
 FOREIGN = ("builtins", "typing", "enum", "abc", "pydantic", "collections")
 """Members that a class has from there are not ours to keep."""
 

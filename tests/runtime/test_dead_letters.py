@@ -24,7 +24,7 @@ from streams import (
     dead_letter_queue_records,
     serde_of,
 )
-from streams.dead_letters.letters import DeadLetter
+from streams.dead_letters import DeadLetter
 from streams.testing import TestRecord
 
 SETTINGS = {

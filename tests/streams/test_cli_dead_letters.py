@@ -14,7 +14,8 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.task_id import TopicPartition
-from streams.dead_letters.letters import DeadLetter, ReplayMemory
+from streams.dead_letters import DeadLetter
+from streams.dead_letters.memory import ReplayMemory
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing.broker import EmbeddedClients
 

@@ -17,8 +17,8 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.cluster.connection import ClusterConnection, Target, outages_said, partitions_of
-from streams.cli.cluster.positions import PartitionReading, start_of, start_offsets
+from streams.cli.cluster.connection import ClusterConnection, Target, lines_said
+from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
 from streams.cli.command_parser import add_with_examples
@@ -26,6 +26,8 @@ from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
 from streams.cli.settings_options import add_settings_options
+from streams.kafka.cluster_clients import partitions_of
+from streams.kafka.partition_reading import PartitionReading
 from streams.kafka.producing.zero_timestamps import as_written
 from streams.kafka.topics.left_behind import CHANGELOG
 from streams.serdes.values import as_text
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         reading = PartitionReading(consumer, starts, None if arguments.follow else ends)
         if arguments.limit != 0:
             if arguments.follow:
-                stack.enter_context(outages_said())
+                stack.enter_context(lines_said("streams.kafka.client"))
             try:
                 for messages in reading.batches():
                     if not output.write(messages, arguments.limit):

@@ -14,13 +14,14 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
 from streams.cli.changes_nothing import changes_nothing
-from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.upgrade_topology import UPGRADE, upgrade
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.cluster_clients import partitions_of
 from streams.kafka.own_names import control_topic
 from streams.kafka.record_ranges import next_records
 from streams.kafka.topics.application import Use, application_topics

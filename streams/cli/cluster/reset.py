@@ -16,7 +16,7 @@ from processor_api.forms.times import duration_ms, time_ms
 from processor_api.task_id import TopicPartition
 from streams.cli.changes_nothing import changes_nothing, dry_run
 from streams.cli.cluster import reset_plan
-from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.positions import Start
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output import terminal
@@ -24,6 +24,7 @@ from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.cluster_clients import partitions_of
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, KafkaClients

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processor_api.task_id import TopicPartition
-from streams.cli.cluster.connection import Target, partitions_of
+from streams.cli.cluster.connection import Target
 from streams.cli.cluster.positions import Start, start_offsets
 from streams.cli.output.causes import CannotRun
+from streams.kafka.cluster_clients import partitions_of
 from streams.kafka.topics.application import Use, application_topics
 from streams.kafka.topics.left_behind import looking_own
 

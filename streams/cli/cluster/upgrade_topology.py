@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of
+from streams.cli.cluster.connection import ClusterConnection, Target
 from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.terminal import ask, counted, say, table
+from streams.kafka.cluster_clients import partitions_of
 from streams.kafka.own_names import upgrade_group
 
 if TYPE_CHECKING:

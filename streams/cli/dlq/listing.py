@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from processor_api.forms.json_values import as_json
 from processor_api.forms.times import iso, short_iso
 from processor_api.handlers import without_origin
 from processor_api.record import Headers
-from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from streams.cli.changes_nothing import changes_nothing
+from streams.cli.cluster.connection import Target
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
-from streams.dead_letters import letters
+from streams.cli.dlq.options import add_letter_options, add_queue_options, dead_letters_of, filter_of
 from streams.cli.output.causes import CLEAN, CannotRun
 from streams.cli.output.failures import indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
@@ -28,15 +26,12 @@ from streams.cli.topology_function import APP_HELP
 from streams.serdes.values import as_text
 
 if TYPE_CHECKING:
+    from streams.dead_letters import DeadLetter, DeadLetterGroup
     from streams.kafka.ports import KafkaClients
 
 MOST_TEXT = 100
 """Characters of the text of an error in a table."""
-_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+")
-"""Parts of an error's text that differ from record to record: what is quoted, and numbers."""
 _PLACE = ("topic", "partition", "offset")
-MOST_LOOKED_AT = 1000
-"""Offsets before one without a letter in which the previous letter is searched for."""
 _HEADINGS = ("COUNT", "LEFT", "FIRST", "LAST", "ERROR", "TOPIC", "NODE", "AT", "TEXT")
 
 
@@ -51,7 +46,7 @@ def add_parser(commands: Any) -> None:
         " topic of the record, and the node that failed. COUNT is the number of dead letters, LEFT the number not"
         " replayed yet; AT and TEXT are of the last one.",
     )
-    letters.add_letter_options(listing)
+    add_letter_options(listing)
     listing.add_argument("--json", action="store_true", help="print one JSON object")
     listing.set_defaults(command=changes_nothing(run_list))
     show = add_with_examples(
@@ -67,55 +62,18 @@ def add_parser(commands: Any) -> None:
         "place", metavar="PARTITION:OFFSET", help="partition:offset of the dead letter, as `streams dlq list` prints it"
     )
     show.add_argument("--json", action="store_true", help="print one JSON object")
-    letters.add_queue_options(show)
+    add_queue_options(show)
     show.set_defaults(command=changes_nothing(run_show))
 
 
 # ---------------------------------------------------------------------- list
 
 
-class _Cause(NamedTuple):
-    """The common part of some letters."""
-
-    exception: str
-    shape: str
-    """The text of the error without its parts that differ."""
-    topic: str
-    node: str
-
-
-@dataclass
-class _CauseCount:
-    """The letters of one cause."""
-
-    last: letters.DeadLetter
-    count: int = 0
-    left: int = 0
-    first_ms: int = 1 << 63
-    last_ms: int = -1
-
-    def add(self, letter: letters.DeadLetter, *, is_replayed: bool) -> None:
-        self.count += 1
-        self.left += not is_replayed
-        self.first_ms = min(self.first_ms, letter.timestamp)
-        if letter.timestamp >= self.last_ms:
-            self.last, self.last_ms = letter, letter.timestamp
-
-
 def run_list(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
     """Prints the causes, the most frequent first; returns the exit status."""
-    wanted = letters.filter_of(arguments)
-    queue = letters.LetterQueue.of(arguments, clients)
-    causes: dict[_Cause, _CauseCount] = {}
-    with queue.consumer() as consumer:
-        ends = consumer.end_offsets(queue.partitions)
-        memories = queue.memories(consumer, ends)
-        for letter in letters.letters_between(consumer, consumer.beginning_offsets(queue.partitions), ends):
-            if wanted.takes(letter):
-                cause = _Cause(letter.exception, _VARIES.sub("*", letter.message), letter.topic, letter.node)
-                found = causes.setdefault(cause, _CauseCount(letter))
-                found.add(letter, is_replayed=memories[letter.partition].has(letter.offset))
-    listed = sorted(causes.values(), key=lambda one: (-one.count, one.last.exception, one.last.topic, one.last.node))
+    wanted = filter_of(arguments)
+    with dead_letters_of(arguments, clients) as (_, queue):
+        listed = queue.groups(wanted)
     if arguments.json:
         say(json_text({"topic": queue.topic, "causes": [_cause_as_json(one) for one in listed]}))
     elif not table(_HEADINGS, map(_row, listed)):
@@ -123,7 +81,7 @@ def run_list(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     return CLEAN
 
 
-def _row(one: _CauseCount) -> tuple[Any, ...]:
+def _row(one: DeadLetterGroup) -> tuple[Any, ...]:
     last = one.last
     place = f"{last.partition}:{last.offset}"
     text = shown(" ".join(last.message.split()), MOST_TEXT)
@@ -131,7 +89,7 @@ def _row(one: _CauseCount) -> tuple[Any, ...]:
     return (one.count, one.left, short_iso(one.first_ms), short_iso(one.last_ms), *known, place, text)
 
 
-def _cause_as_json(one: _CauseCount) -> dict[str, Any]:
+def _cause_as_json(one: DeadLetterGroup) -> dict[str, Any]:
     last = one.last
     return {
         "count": one.count,
@@ -157,9 +115,9 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         raise CannotRun(
             f"{arguments.place!r} is not the position of a dead letter: give partition and offset, such as 0:17"
         )
-    queue = letters.LetterQueue.of(arguments, clients)
-    letter = _letter_at(queue, TopicPartition(queue.topic, int(place[1])), int(place[2]))
-    read_key, read_value = _readers(queue, letter)
+    with dead_letters_of(arguments, clients) as (target, queue):
+        letter = queue.letter(int(place[1]), int(place[2]))
+    read_key, read_value = _readers(target, letter)
     fields = {
         "dead_letter": {"topic": queue.topic, "partition": letter.partition, "offset": letter.offset},
         "timestamp": iso(letter.timestamp),
@@ -205,36 +163,7 @@ def _place(topic: str, partition: int, offset: int) -> str:
     return f"{topic}, partition {partition}, offset {offset}"
 
 
-def _letter_at(queue: letters.LetterQueue, partition: TopicPartition, offset: int) -> letters.DeadLetter:
-    if partition not in queue.partitions:
-        raise CannotRun(f"topic {queue.topic!r} has partitions 0 to {len(queue.partitions) - 1}")
-    with queue.consumer() as consumer:
-        end = consumer.end_offsets([partition])[partition]
-        beginning = consumer.beginning_offsets([partition])[partition]
-        if beginning >= end:
-            raise CannotRun(f"partition {partition.partition} of {queue.topic!r} is empty")
-        start, following = max(offset, beginning), None
-        if start < end:
-            following = next(letters.letters_between(consumer, {partition: start}, {partition: end}), None)
-        if following is not None and following.offset == offset:
-            return following
-    last, before = min(offset, end), deque[letters.DeadLetter](maxlen=1)
-    if last > beginning:
-        start = max(beginning, last - MOST_LOOKED_AT)
-        with queue.consumer() as consumer:
-            before.extend(letters.letters_between(consumer, {partition: start}, {partition: last}))
-    near = [f"{one.partition}:{one.offset}" for one in (*before, following) if one is not None]
-    inside = ", which is a transaction marker or was deleted" if beginning <= offset < end else ""
-    nearest = (
-        f". The nearest dead {'letter is' if len(near) == 1 else 'letters are'} {' and '.join(near)}" if near else ""
-    )
-    raise CannotRun(
-        f"partition {partition.partition} of {queue.topic!r} has no record at offset {offset}{inside}: give an offset"
-        f" from {beginning} to {end - 1}{nearest}"
-    )
-
-
-def _added(letter: letters.DeadLetter) -> Any:
+def _added(letter: DeadLetter) -> Any:
     """Returns the headers that nodes had added to the record before it failed."""
     try:
         return json.loads(letter.added_headers or "null")
@@ -242,12 +171,10 @@ def _added(letter: letters.DeadLetter) -> Any:
         return letter.added_headers
 
 
-def _readers(
-    queue: letters.LetterQueue, letter: letters.DeadLetter
-) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+def _readers(target: Target, letter: DeadLetter) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
     """Returns how the key and value of a letter are read: as bytes, if the topology does not read its topic."""
     try:
-        form = format_of(queue.target, letter.topic)
+        form = format_of(target, letter.topic)
     except CannotRun:
         return as_json, as_json
     form.headers.now = Headers(letter.headers or ())

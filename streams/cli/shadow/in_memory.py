@@ -20,7 +20,7 @@ from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
-from streams.cli.cluster.connection import ClusterConnection, partitions_of
+from streams.cli.cluster.connection import ClusterConnection
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.output.causes import CLEAN, FAILED
 from streams.cli.output.failures import described
@@ -35,6 +35,7 @@ from streams.cli.shadow.comparison import (
     rows,
     versions_of,
 )
+from streams.kafka.cluster_clients import partitions_of
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig

@@ -19,7 +19,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
-from streams.cli.cluster.connection import ClusterConnection, partitions_of
+from streams.cli.cluster.connection import ClusterConnection
 from streams.cli.output.causes import CLEAN, FAILED, CannotRun
 from streams.cli.output.failures import described
 from streams.cli.output.terminal import counted, json_text, say, say_error, table
@@ -35,6 +35,7 @@ from streams.cli.shadow.comparison import (
     versions_of,
 )
 from streams.cli.state.cloning import settled_offsets
+from streams.kafka.cluster_clients import partitions_of
 from streams.kafka.own_names import former_copy_group, looking_like_shadow_topics, own_shadow_topics
 from streams.kafka.topics.application import Use, application_topics
 from streams.shadow.clients import own_topics, up_to

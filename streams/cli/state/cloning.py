@@ -23,10 +23,10 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams.app.topics import TopicFitter
-from streams.cli.cluster.connection import partitions_of
 from streams.cli.output.causes import CannotRun
 from streams.cli.output.terminal import say_error
 from streams.config import StreamsConfig
+from streams.kafka.cluster_clients import partitions_of
 from streams.kafka.offset_metadata import CLONE, TopicPartitionMetadata, changelog_mark
 from streams.kafka.own_names import copy_group, former_copy_group
 from streams.kafka.ports import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer
