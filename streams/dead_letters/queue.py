@@ -32,13 +32,6 @@ _ALL = LetterFilter()
 class DeadLetterQueue:
     """The dead letters of an application: reads them, and sends them back to the topics that they came from.
 
-    ::
-
-        queue = DeadLetterQueue(builder, settings)
-        for group in queue.groups():
-            print(group.left, group.last.exception, group.last.message)
-        queue.replay(LetterFilter(error="KeyError"))
-
     Nothing is asked of the brokers until a method is called, and each call makes its own clients and closes them. Only
     :meth:`replay` writes.
 
@@ -153,8 +146,8 @@ class DeadLetterQueue:
         :return: what was sent, and what cannot be sent.
         :raises DeadLetterError: if it is unknown whether letters were replayed before, or the progress does not fit.
         :raises MissingTopicError: if the topic does not exist.
-        :raises StreamsError: if a letter cannot be sent, or another replay has begun. What ``progress`` was told of is
-            sent, and nothing else.
+        :raises StreamsError: if a letter cannot be sent, or another replay has begun. What ``progress`` has received
+            is sent, and nothing else.
         :raises ValueError: if a number is out of its range.
         """
         if not rate > 0:

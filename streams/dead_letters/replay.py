@@ -86,7 +86,7 @@ class ReplayPlan:
     """The time of the oldest letter in a partition of which the group remembers nothing."""
 
     def report(self) -> ReplayReport:
-        """Returns what a user is told of it."""
+        """Returns the part of it that a user sees."""
         return ReplayReport(topics=dict(self.topics), left=dict(self.left))
 
     def check_remembered(self, clock: Clock, group: str) -> None:
@@ -138,16 +138,16 @@ class Replay:
 
     @property
     def done(self) -> ReplayReport:
-        """What was sent up to now."""
+        """The letters that were sent up to now, and those that cannot be."""
         return ReplayReport(topics=dict(self._sent), left=dict(self._plan.left))
 
     def send_all(self, rate: float, progress: Callable[[ReplayReport], object]) -> None:
         """Sends all letters of the plan.
 
         :param rate: the number of records that are sent in a second at most.
-        :param progress: is told before the first transaction, and after each, what was sent.
-        :raises StreamsError: if one cannot be sent, or another replay has begun; those that ``progress`` was told of
-            are sent.
+        :param progress: receives what was sent, before the first transaction and after each.
+        :raises StreamsError: if one cannot be sent, or another replay has begun; those that ``progress`` has
+            received are sent.
         """
         progress(self.done)
         size = max(1, int(min(BATCH, rate)))

@@ -17,7 +17,7 @@ BATCH = 500
 
 
 class PartitionUnreadable(StreamsError):
-    """A partition cannot be read, and its client does not go on by itself."""
+    """A partition cannot be read, and its client does not recover by itself."""
 
     is_permanent = True
 

@@ -19,7 +19,7 @@ TIMES = re.compile(
 )
 
 OF_THE_LIBRARY = re.compile(
-    r"ErrorHandlerContext|windows_for|RemoteRow|log_change|pipe_raw|EmbeddedKafka\.produce|TestInputTopic\.__init__|History"
+    r"ErrorHandlerContext|windows_for|RemoteRow|DeadLetter\.__init__|log_change|pipe_raw|EmbeddedKafka\.produce|TestInputTopic\.__init__|History"
 )
 """Calls that the library makes with its own times, or that take bytes, or names of columns."""
 

@@ -104,7 +104,8 @@ GUIDES: dict[str, tuple[str, ...]] = {
     "docs/errors-and-dead-letters.md": (
         *("streams.StreamsError", "streams.UserCodeError", "streams.Response", "streams.ErrorHandlerContext"),
         *("streams.log_and_continue", "streams.log_and_continue_processing"),
-        *("streams.dead_letter_queue_records",),
+        *("streams.dead_letter_queue_records", "streams.dead_letters.DeadLetterQueue"),
+        *("streams.dead_letters.DeadLetter", "streams.dead_letters.LetterFilter", "streams.dead_letters.ReplayReport"),
     ),
     "docs/monitoring.md": (
         *("streams.KafkaStreams.status", "streams.KafkaStreams.metrics", "streams.WorkerStatus", "streams.Metric"),

@@ -71,6 +71,7 @@ REFERENCE = {
     "serdes": Group("Serdes", "streams", ("streams.serdes", "processor_api.serde", "streams.registry")),
     "errors": Group("Errors and handlers", "streams", (ERRORS, "processor_api.handlers")),
     "serdes-module": Group("Serdes by name", "streams.serdes", ("",)),
+    "dead-letters": Group("Dead letters", "streams.dead_letters", ("",)),
     "other": Group("Types of functions, and other names", "streams", ("",)),
     "testing": Group("Testing", "streams.testing", ("",)),
     "engines": Group("Storage engines", "streams.engines", ("",)),

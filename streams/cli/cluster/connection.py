@@ -80,7 +80,7 @@ class ClusterConnection(ClusterClients):
             super().__init__(config, f"{config.application_id}-cli", clients, read_only=read_only)
 
 
-class _Lines(logging.Handler):
+class _LoggedLines(logging.Handler):
     """Writes what is logged to standard error, a line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -99,7 +99,7 @@ def lines_said(name: str) -> Iterator[None]:
 
     :param name: of the logger, such as that of the clients, which says when the brokers are lost and back.
     """
-    log, handler = logging.getLogger(name), _Lines()
+    log, handler = logging.getLogger(name), _LoggedLines()
     before = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
