@@ -300,7 +300,7 @@ class KafkaStreams:
             return None if run.resources is None else run.resources.process.cluster.admin
 
         server = port.serve_application(
-            self, lambda: self._queries, self._owners, platform.clock, platform.threads, admin
+            self, lambda: self._queries, self._owners, platform.clock, platform.threads, admin, run.parts.clients
         )
         run.states.at_end.callback(server.close)
 

@@ -217,6 +217,13 @@ KEYS: tuple[Key, ...] = (
         "results of windows, suppression and joins that are sent at a time if one record makes many due",
     ),
     Key(
+        "http.allow.replay",
+        "http_allow_replay",
+        "false",
+        ADDED,
+        "list dead letters on the [live page](monitoring.md#live-page), and replay them there; needs `http.token.file`",
+    ),
+    Key(
         "http.listen", "http_listen", "", ADDED, "`host:port` to answer [over HTTP](querying-over-http.md); empty: none"
     ),
     Key(

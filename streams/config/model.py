@@ -122,6 +122,7 @@ class StreamsConfig(BaseModel):
     http_tls_key: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
     """``None``: the key is in the file of the certificate."""
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
+    http_allow_replay: Flag = False
     http_peer_timeout_ms: Annotated[int | None, PlainValidator(values.optional(values.duration_ms(500)))] = None
     """``None``: workers do not watch each other."""
     group_protocol: Annotated[Literal["classic", "streams"], PlainValidator(_PROTOCOL)] = "classic"
@@ -406,6 +407,28 @@ class StreamsConfig(BaseModel):
             for name in long
         ]
 
+    def _replay_contradictions(self) -> list[str]:
+        """Returns the errors of settings that a replay over HTTP needs, or that it must not have."""
+        if not self.http_allow_replay:
+            return []
+        problems = []
+        if not (self.http_listen and self.http_token_file):
+            problems.append(
+                "http.allow.replay is true, and http.listen or http.token.file is not set: dead letters are replayed"
+                " over HTTP only with a token; set both"
+            )
+        if self.errors_dead_letter_queue_topic_name is None:
+            problems.append(
+                "http.allow.replay is true, and errors.dead.letter.queue.topic.name is not set: set the topic of the"
+                " dead letters"
+            )
+        if self.shadow_of is not None:
+            problems.append(
+                "http.allow.replay is true, and shadow.of is set: a shadow must not write to the topics of the"
+                " application; leave one of them out"
+            )
+        return problems
+
     def _contradictions(self) -> list[str]:
         """Returns the errors that no setting shows alone."""
         problems = []
@@ -419,6 +442,7 @@ class StreamsConfig(BaseModel):
                 "http.peer.timeout.ms is set, and http.listen or http.token.file is not: workers watch each other over"
                 " the HTTP port, after they have shown that they have the token; set both"
             )
+        problems += self._replay_contradictions()
         if self.shadow_of == self.application_id:
             problems.append(
                 f"shadow.of is {repr_of(self.shadow_of)}, the application itself: give the shadow an application.id of"

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, origin_in, split_letter_headers
 from processor_api.record import HeaderList
-from processor_api.task_id import TopicPartition
 from processor_api.user_code.durations import Timestamp, to_timestamp_ms
-from streams.kafka.partition_reading import PartitionReading
-
-if TYPE_CHECKING:
-    from streams.kafka.ports import Consumer
 
 REPLAYS = "__streams.replays"
 """The header that counts how often a record was sent again."""
@@ -145,12 +139,3 @@ class LetterFilter:
     @staticmethod
     def _is_error(letter: DeadLetter, error: str) -> bool:
         return error in (letter.exception, letter.exception.rpartition(".")[2]) or error in letter.message
-
-
-def letters_between(
-    consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> Iterator[DeadLetter]:
-    """Yields the letters between two offsets of each partition."""
-    for messages in PartitionReading(consumer, starts, ends).batches():
-        for message in messages:
-            yield DeadLetter.of(message)

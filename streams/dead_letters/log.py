@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from processor_api.errors import AuthorizationError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
+from streams.dead_letters.letters import DeadLetter
 from streams.dead_letters.memory import ReplayMemory
 from streams.kafka.cluster_clients import ClusterClients, partitions_of
 from streams.kafka.own_names import former_replay_group, replay_group
+from streams.kafka.partition_reading import PartitionReading
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, OffsetAndMetadata, TopicInfo
@@ -29,9 +31,13 @@ class LetterLog:
     topic: str
     existing: Mapping[str, TopicInfo]
     """The topics of the cluster."""
+    check: Callable[[], object]
+    """Raises an error when the time is up in which letters may be read."""
 
     @classmethod
-    def of(cls, clients: ClusterClients, application_id: str, topic: str) -> LetterLog:
+    def of(
+        cls, clients: ClusterClients, application_id: str, topic: str, check: Callable[[], object] = lambda: None
+    ) -> LetterLog:
         """Looks the topic up.
 
         :raises MissingTopicError: if it does not exist.
@@ -40,7 +46,7 @@ class LetterLog:
             existing = admin.topics()
         if topic not in existing:
             raise MissingTopicError("the topic of the dead letters does not exist: create it", topic=topic)
-        return cls(clients=clients, application_id=application_id, topic=topic, existing=existing)
+        return cls(clients=clients, application_id=application_id, topic=topic, existing=existing, check=check)
 
     @property
     def group(self) -> str:
@@ -54,6 +60,14 @@ class LetterLog:
     def consumer(self) -> AbstractContextManager[Consumer]:
         """Makes a consumer of the group that has not joined it, and closes it."""
         return self.clients.consumer(group=self.group)
+
+    def letters(
+        self, consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> Iterator[DeadLetter]:
+        """Yields the letters between two offsets of each partition."""
+        for messages in PartitionReading(consumer, starts, ends, self.check).batches():
+            for message in messages:
+                yield DeadLetter.of(message)
 
     def memories(self, consumer: Consumer, ends: Mapping[TopicPartition, int]) -> dict[int, ReplayMemory]:
         """Returns what was sent again of each partition.

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import ConfigError
+from processor_api.errors import ConfigError, RetryableError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.function import TopologyLike, topology_of
-from processor_api.user_code.durations import whole_number
+from processor_api.user_code.durations import Timeout, to_seconds, whole_number
 from streams.config import StreamsConfig
 from streams.dead_letters.groups import DeadLetterGroup, LetterGroups
-from streams.dead_letters.letters import DeadLetter, DeadLetterError, LetterFilter, letters_between
+from streams.dead_letters.letters import DeadLetter, DeadLetterError, LetterFilter
 from streams.dead_letters.log import LetterLog
 from streams.dead_letters.replay import Replay, ReplayLimits, ReplayReport, plan_of
 from streams.kafka.cluster_clients import ClusterClients
@@ -40,6 +41,8 @@ class DeadLetterQueue:
     :param topic: the topic of the dead letters; that of ``errors.dead.letter.queue.topic.name`` if not given.
     :param clients: makes the Kafka clients; librdkafka's if not given.
     :param clock: tells the time of a replay; the system's if not given.
+    :param timeout: how long a call may read, as a ``timedelta`` or in seconds; without one, until it has read all.
+        Then it raises a ``RetryableError``; letters whose transactions are committed are sent.
     :raises ConfigError: if a setting is wrong, or none names the topic.
     :raises TopologyError: if the topology is none.
     """
@@ -52,6 +55,7 @@ class DeadLetterQueue:
         topic: str | None = None,
         clients: KafkaClients | None = None,
         clock: Clock | None = None,
+        timeout: Timeout | None = None,
     ) -> None:
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._topology = topology_of(topology, self._config)
@@ -61,11 +65,21 @@ class DeadLetterQueue:
         self.topic = found
         """The topic of the dead letters."""
         self._clients, self._clock = clients, clock or SystemClock()
+        self._most_s = math.inf if timeout is None else to_seconds(timeout, "timeout")
 
     def _log(self, *, read_only: bool = True) -> LetterLog:
         name = self._config.application_id
         clients = ClusterClients(self._config, f"{name}-dead-letters", self._clients, read_only=read_only)
-        return LetterLog.of(clients, name, self.topic)
+        clock, end = self._clock, self._clock.monotonic() + self._most_s
+
+        def check() -> None:
+            if clock.monotonic() > end:
+                raise RetryableError(
+                    f"the dead letters could not be read in {self._most_s:g} s: choose fewer, or use `streams dlq`",
+                    topic=self.topic,
+                )
+
+        return LetterLog.of(clients, name, self.topic, check)
 
     # ------------------------------------------------------------------ reading
 
@@ -80,10 +94,29 @@ class DeadLetterQueue:
         def found() -> Iterator[DeadLetter]:
             with log.consumer() as consumer:
                 ends = consumer.end_offsets(log.partitions)
-                read = letters_between(consumer, consumer.beginning_offsets(log.partitions), ends)
+                read = log.letters(consumer, consumer.beginning_offsets(log.partitions), ends)
                 yield from filter(only.takes, read)
 
         return found()
+
+    def newest(self, count: int) -> list[tuple[DeadLetter, bool]]:
+        """Returns the newest letters, each with whether it was replayed, the newest first.
+
+        It looks at the last offsets of each partition only, twice as many as letters are wanted: half of them may be
+        markers of transactions.
+
+        :param count: of letters, at most.
+        :raises MissingTopicError: if the topic does not exist.
+        """
+        log = self._log()
+        with log.consumer() as consumer:
+            ends, beginnings = consumer.end_offsets(log.partitions), consumer.beginning_offsets(log.partitions)
+            memories = log.memories(consumer, ends)
+            starts = {one: max(beginnings[one], ends[one] - 2 * count) for one in log.partitions}
+            found = heapq.nlargest(
+                count, log.letters(consumer, starts, ends), key=lambda one: (one.timestamp, one.offset)
+            )
+        return [(one, memories[one.partition].has(one.offset)) for one in found]
 
     def groups(self, only: LetterFilter = _ALL) -> list[DeadLetterGroup]:
         """Returns the letters that there are now in groups of one cause, the largest group first.
@@ -95,7 +128,7 @@ class DeadLetterQueue:
         with log.consumer() as consumer:
             ends = consumer.end_offsets(log.partitions)
             memories = log.memories(consumer, ends)
-            for letter in letters_between(consumer, consumer.beginning_offsets(log.partitions), ends):
+            for letter in log.letters(consumer, consumer.beginning_offsets(log.partitions), ends):
                 if only.takes(letter):
                     groups.add(letter, is_replayed=memories[letter.partition].has(letter.offset))
         return groups.most_frequent_first()
@@ -186,14 +219,14 @@ def _letter_at(log: LetterLog, partition: TopicPartition, offset: int) -> DeadLe
             raise DeadLetterError(f"partition {partition.partition} of {log.topic!r} is empty")
         start, following = max(offset, beginning), None
         if start < end:
-            following = next(letters_between(consumer, {partition: start}, {partition: end}), None)
+            following = next(log.letters(consumer, {partition: start}, {partition: end}), None)
         if following is not None and following.offset == offset:
             return following
     last, before = min(offset, end), deque[DeadLetter](maxlen=1)
     if last > beginning:
         start = max(beginning, last - MOST_LOOKED_AT)
         with log.consumer() as consumer:
-            before.extend(letters_between(consumer, {partition: start}, {partition: last}))
+            before.extend(log.letters(consumer, {partition: start}, {partition: last}))
     near = [f"{one.partition}:{one.offset}" for one in (*before, following) if one is not None]
     inside = ", which is a transaction marker or was deleted" if beginning <= offset < end else ""
     nearest = (

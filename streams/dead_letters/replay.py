@@ -12,7 +12,7 @@ from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of, shown
-from streams.dead_letters.letters import REPLAYS, DeadLetter, DeadLetterError, LetterFilter, letters_between
+from streams.dead_letters.letters import REPLAYS, DeadLetter, DeadLetterError, LetterFilter
 from streams.dead_letters.log import LetterLog
 from streams.dead_letters.memory import ReplayMemory
 from streams.kafka.producing.transactions import transaction
@@ -107,7 +107,7 @@ def plan_of(queue: LetterLog, consumer: Consumer, wanted: LetterFilter, limits: 
     ends = consumer.end_offsets(queue.partitions)
     plan = ReplayPlan(queue.memories(consumer, ends))
     starts = {one: plan.memories[one.partition].before for one in queue.partitions}
-    for letter in letters_between(consumer, starts, ends):
+    for letter in queue.letters(consumer, starts, ends):
         memory = plan.memories[letter.partition]
         if not memory.is_known:
             plan.oldest_unknown_ms = min(letter.timestamp, plan.oldest_unknown_ms)
@@ -170,7 +170,7 @@ class Replay:
     def _letters(self) -> Iterator[DeadLetter]:
         starts = {one: self._plan.memories[one.partition].before for one in self._plan.chosen}
         ends = {one: max(offsets) + 1 for one, offsets in self._plan.chosen.items()}
-        return letters_between(self._consumer, starts, ends)
+        return self._queue.letters(self._consumer, starts, ends)
 
     def _commit(self, batch: list[DeadLetter]) -> None:
         """Sends letters, and commits what was sent up to now, in one transaction."""

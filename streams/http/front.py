@@ -35,7 +35,10 @@ MOST_AT_ONCE = 1 << 16
 CAPACITY = 4
 """The front admits this many times the requests of a worker: a request that it has passed on to one may come back to
 it, since workers ask each other by it."""
-_NOT_PASSED = frozenset({"connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"})
+_NOT_PASSED = frozenset(
+    {"connection", "content-length", "host", "keep-alive", "origin", "te", "transfer-encoding", "upgrade"}
+)
+"""Headers of one connection, and the origin: it is that of the port here, which has compared them."""
 
 
 class Front:

@@ -22,6 +22,7 @@ from streams.http.access.proofs import Proofs
 from streams.http.application.look import ApplicationLook
 from streams.http.connections.gate import Gate, Handler
 from streams.http.connections.places import BACKLOG, HttpConnections
+from streams.http.letters.pages import LetterPages
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
 from streams.http.processor_share import ProcessorShare
@@ -30,7 +31,7 @@ from streams.http.routing import Router, address_of
 from streams.http.stores import StorePages
 from streams.http.watch import PeerWatch
 from streams.http.worker import WorkerPages
-from streams.kafka.ports import Admin
+from streams.kafka.ports import Admin, KafkaClients
 from streams.outages import GoesBack, patient
 from streams.queries.owners import Owners
 from streams.queries.queries import Queries
@@ -186,18 +187,22 @@ class HttpPort:
         clock: Clock,
         threads: Threads,
         admin: Callable[[], Admin | None],
+        clients: KafkaClients,
     ) -> HttpServer:
         """Answers from now on about an application.
 
         :param queries: returns what reads the stores of the application.
         :param admin: returns the client for the group of the application; ``None`` before the start.
+        :param clients: makes the clients for dead letters.
         """
         router, pace = Router(owners, self.options, threads), ProcessorShare(self.options.cpu_share)
         proofs = Proofs(self.options.credentials, self.endpoint or "", clock)
         look = ApplicationLook(application, router, threads)
-        page, stores = LivePage(application, look, pace), StorePages(application, queries, router, pace)
+        page = LivePage(application, look, pace, may_replay=application.config.http_allow_replay)
+        stores = StorePages(application, queries, router, pace)
         pages = WorkerPages(application, look, proofs)
-        routes = [*pages.routes(), *stores.routes(), *page.routes()]
+        letters = LetterPages.of(application, clients, clock, threads)
+        routes = [*pages.routes(), *stores.routes(), *page.routes(), *letters.routes()]
 
         watch, timeout_ms = None, self._config.http_peer_timeout_ms
         if timeout_ms is not None and self.endpoint is not None:
@@ -205,6 +210,7 @@ class HttpPort:
 
         def at_end() -> None:
             page.close()
+            letters.close()
             look.stop()
 
         async def afterwards() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
@@ -23,16 +23,20 @@ class PartitionUnreadable(StreamsError):
 
 
 class PartitionReading:
-    """Reads partitions from their starts: to the ends that they had, or on and on."""
+    """Reads partitions from their starts: to the ends that they had, or on and on.
+
+    :param check: is called before each request for records, and ends the reading by raising an error.
+    """
 
     def __init__(
         self,
         consumer: Consumer,
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int] | None,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self._consumer, self._starts = consumer, starts
-        self._ends = ends
+        self._ends, self._check = ends, check
         self._left = {one for one, offset in starts.items() if ends is None or offset < ends[one]}
 
     def batches(self) -> Iterator[list[Any]]:
@@ -40,6 +44,7 @@ class PartitionReading:
         consumer = self._consumer
         consumer.assign({one: self._starts[one] for one in self._left})
         while self._left:
+            self._check()
             messages = list(consumer.consume(BATCH, 0))
             if not messages:
                 one = consumer.poll(WAIT_S)

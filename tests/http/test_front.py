@@ -120,3 +120,13 @@ def test_a_worker_that_is_away_is_503_and_the_other_one_answers(front: tuple[Fro
         assert ask(port, "/stores").json["error"] == "no worker runs now: try again later"
     finally:
         found.mark([True, True], True)
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://127.0.0.1:PORT", 200), ("http://example.org", 403)])
+def test_post_of_a_page_is_passed_on_from_this_origin_alone(
+    front: tuple[Front, int, Cluster], origin: str, status: int
+) -> None:
+    """Behind the port, workers have an address of their own."""
+    _, port, _ = front
+    body, given = json.dumps({"keys": [WORDS[0]]}).encode(), origin.replace("PORT", str(port))
+    assert ask(port, "/stores/counts/get", body, Origin=given, Content_Type="application/json").status == status

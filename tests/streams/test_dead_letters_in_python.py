@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock, SystemClock
-from processor_api.errors import ConfigError, MissingTopicError
+from processor_api.errors import ConfigError, MissingTopicError, RetryableError
 from streams import StreamsBuilder
 from streams.dead_letters import DeadLetter, DeadLetterError, DeadLetterQueue, LetterFilter, ReplayReport
 from streams.testing import EmbeddedKafka
@@ -122,6 +122,38 @@ def test_replay_of_letters_of_more_than_seven_days_is_confirmed(kafka: EmbeddedK
             call()
     assert queue_on(kafka).plan_replay(first=True).count == 1
     assert queue_on(kafka).replay(first=True).count == 1
+
+
+class OneMoreSecond(ManualClock):
+    """Is a second later each time that it is asked."""
+
+    def monotonic(self) -> float:
+        self.advance(1000)
+        return super().monotonic()
+
+
+def test_reading_ends_when_its_time_is_up(kafka: EmbeddedKafka) -> None:
+    """Nothing is sent then."""
+    letter(kafka, "a")
+    queue = queue_on(kafka, clock=OneMoreSecond(NOW_MS), timeout=timedelta(milliseconds=500))
+    for call in (queue.groups, lambda: queue.newest(10), queue.plan_replay, queue.replay):
+        with pytest.raises(RetryableError, match=r"could not be read in 0\.5 s"):
+            call()
+    assert [is_replayed for _, is_replayed in queue_on(kafka).newest(10)] == [False]
+
+
+def test_newest_letters_are_of_all_partitions_behind_each_other(kafka: EmbeddedKafka) -> None:
+    kafka.broker.create_topic("three", 3)
+    times = [NOW_MS + number for number in range(30)]
+    for number, time_ms in enumerate(times):
+        producer = kafka.clients.producer({"transactional.id": "t"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("three", b"v", b"k", number % 3, None, None, time_ms, None)
+        producer.commit_transaction()
+        producer.close()
+    found = [one.timestamp for one, _ in queue_on(kafka, topic="three").newest(5)]
+    assert found == sorted(times, reverse=True)[:5]
 
 
 def test_filter_takes_datetimes_and_milliseconds(kafka: EmbeddedKafka) -> None:

@@ -10,7 +10,7 @@ import hmac
 import ipaddress
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 
 from aiohttp import web
@@ -34,6 +34,9 @@ OPEN_TO_ALL = frozenset({*LIVENESS, PEER_PATH, *CONTENT})
 """Pages without a token: they have nothing of the worker's data. A browser has no token before its page asks for one,
 and a worker that proves that it has the token does not send it."""
 PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores", "/")
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 _OF_WORKER = re.compile(r"^/workers/\d+(?=/)")
 """The begin of a path that a supervisor passes on."""
@@ -127,6 +130,8 @@ class Gate:
         """
         if path in LIVENESS:
             return False
+        if request.method not in READING and _is_of_another_site(request.headers, self._options):
+            raise HttpRefusal(403, "a page of another site must not send this: open the page of this worker")
         tokens = self._options.credentials.tokens
         if not tokens:
             if not _is_meant_for_us(request.headers.get("Host", ""), self._options):
@@ -168,6 +173,16 @@ def _is_meant_for_us(host: str, options: HttpOptions) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_of_another_site(headers: Mapping[str, str], options: HttpOptions) -> bool:
+    """Whether a browser says that a page of another site has sent the request. Programs say nothing of it."""
+    if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        return True
+    if (origin := headers.get("Origin")) is None:
+        return False
+    address = origin.partition("://")[2].lower()
+    return address not in (headers.get("Host", "").lower(), options.server.lower()) or not address
 
 
 def _sentence(error: web.HTTPException, request: web.Request) -> str:

@@ -55,13 +55,15 @@ HEADERS = {
 class LivePage:
     """Answers with the page, its picture and its snapshots, on the loop of the HTTP port."""
 
-    def __init__(self, application: Watched, look: ApplicationLook, pace: ProcessorShare) -> None:
+    def __init__(
+        self, application: Watched, look: ApplicationLook, pace: ProcessorShare, *, may_replay: bool = False
+    ) -> None:
         self._application = application
         self._pace = pace
         self._files = {path: files(__package__).joinpath(name).read_bytes() for path, (name, _) in CONTENT.items()}
         self._pictures: dict[tuple[bool, tuple[str, ...]], bytes] = {}
-        self._snapshots = Snapshots(application, look, look.latest)
-        self._own_snapshots = Snapshots(application, look, look.own)
+        self._snapshots = Snapshots(application, look, look.latest, may_replay=may_replay)
+        self._own_snapshots = Snapshots(application, look, look.own, may_replay=may_replay)
         self._pages = 0
         self._closed = asyncio.Event()
 
@@ -141,13 +143,20 @@ class Snapshots:
     """Makes a snapshot a second at most, which all pages share.
 
     :param status: returns what snapshots are made of.
+    :param may_replay: whether the page may list and replay dead letters.
     """
 
     def __init__(
-        self, application: Watched, look: ApplicationLook, status: Callable[[], Awaitable[ApplicationStatus]]
+        self,
+        application: Watched,
+        look: ApplicationLook,
+        status: Callable[[], Awaitable[ApplicationStatus]],
+        *,
+        may_replay: bool = False,
     ) -> None:
         self._look = look
         self._status = status
+        self._may_replay = may_replay
         self._sinks = frozenset(node.name for node in application.topology.nodes.values() if isinstance(node, SinkNode))
         self._turn = asyncio.Lock()
         self._made_at = float("-inf")
@@ -168,7 +177,7 @@ class Snapshots:
         earlier = self._compared_with(now, status)
         silent = is_silent(status, earlier, self._sinks)
         reasons = [_fields(reason) for reason in why_application_is_silent(status, earlier)] if silent else []
-        return json_bytes(json_text({**snapshot(status), "reasons": reasons}))
+        return json_bytes(json_text({**snapshot(status), "reasons": reasons, "may_replay": self._may_replay}))
 
     def _compared_with(self, now: float, status: ApplicationStatus) -> ApplicationStatus | None:
         """Returns a status that is between one and two times ``COMPARED_S`` old, if there is one."""

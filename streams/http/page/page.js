@@ -100,7 +100,7 @@ const alone = new URLSearchParams(location.search).get("worker") === "self";
 const token = () => sessionStorage.getItem("token");
 
 async function ask(path, options = {}) {
-  const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
+  const headers = token() ? { ...options.headers, Authorization: `Bearer ${token()}` } : { ...options.headers };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   if (answer.status === 401 && !byId("login").open) byId("login").showModal();
   return answer;
@@ -762,6 +762,7 @@ function updateTop() {
     ...(several() ? { Workers: [it.missing.length ? `${it.workers.length} of ${it.workers.length + it.missing.length}` : count(totals.workers), it.missing.length > 0] } : {}),
   };
   fillTotals(shown);
+  byId("letters-open").hidden = !it.may_replay;
   updateHistory();
   const reasons = it.reasons.filter(({ cause }) => !(cause === "failed" && it.workers.some(({ failure }) => failure))); // the notice says that already
   byId("why").hidden = !reasons.length;
@@ -949,6 +950,67 @@ function update() {
   updateDetails();
   updateTable();
 }
+
+// ---------------------------------------------------------------------- dead letters
+
+async function answered(path, options) {
+  const answer = await ask(path, options), found = await answer.json();
+  if (!answer.ok) throw new Error(found.error);
+  return found;
+}
+
+async function listLetters() {
+  say(byId("letters-note"), "Reading…");
+  try {
+    const { topic, letters } = await answered("dead-letters");
+    const heads = ["Letter", "Time", "From", "Key", ""].map((name) => element("th", { scope: "col", textContent: name }));
+    const line = (text) => element("tr", { className: "more" }, element("td", { colSpan: heads.length, textContent: text, dir: "auto" }));
+    const rows = letters.map((letter) => element("tbody", {}, letterRow(letter),
+      line(`${letter.exception ?? "unknown"}: ${letter.message}`), line(letter.value ?? "null")));
+    byId("letters-list").replaceChildren(...(rows.length ? [element("table", {}, element("thead", {}, element("tr", {}, ...heads)), ...rows)] : []));
+    say(byId("letters-note"), letters.length ? `The newest ${letters.length} of topic ${topic}` : `Topic ${topic} has no dead letters`);
+  } catch (error) {
+    say(byId("letters-note"), error.message);
+  }
+}
+
+function letterRow(letter) {
+  const from = letter.topic === null ? "unknown" : `${letter.topic}, partition ${letter.source_partition}, offset ${letter.source_offset}`;
+  const texts = [`${letter.partition}:${letter.offset}`, clock(letter.timestamp), from, letter.key ?? "null"];
+  const last = letter.is_replayed ? "replayed" : element("button", { type: "button", textContent: "Replay…", onclick: () => confirmReplay(letter, from) });
+  return element("tr", {}, ...texts.map((text) => element("td", { textContent: text, dir: "auto" })), element("td", {}, last));
+}
+
+function confirmReplay(letter, from) {
+  const dialog = byId("replay");
+  say(byId("replay-text"), `The record of dead letter ${letter.partition}:${letter.offset} is sent back to where it came from: ${from}.`);
+  dialog.returnValue = "";
+  dialog.onclose = () => dialog.returnValue === "replay" && replayLetter(letter);
+  dialog.showModal();
+}
+
+async function replayLetter({ partition, offset }) {
+  const place = `${partition}:${offset}`;
+  let text;
+  say(byId("letters-note"), `Replaying ${place}…`);
+  try {
+    const body = JSON.stringify({ partition, offset });
+    const { sent, left } = await answered("dead-letters/replay", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+    const [reason] = Object.keys(left);
+    text = sent ? `Dead letter ${place} was sent` : reason ? `Dead letter ${place} was not sent: ${reason}` : `Dead letter ${place} was sent before`;
+    await listLetters();
+  } catch (error) {
+    text = `${error.message}. Reload the list to see whether ${place} was sent.`;
+  }
+  say(byId("letters-note"), text);
+}
+
+byId("letters-open").addEventListener("click", () => {
+  byId("letters").showModal();
+  listLetters();
+});
+byId("letters-reload").addEventListener("click", listLetters);
+byId("letters-close").addEventListener("click", () => byId("letters").close());
 
 // ---------------------------------------------------------------------- buttons and keys
 
