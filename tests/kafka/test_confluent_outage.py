@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import socket
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as Client
 
 from processor_api.clock import ManualClock
 from streams.kafka.confluent.admin import ReplaceableAdmin
@@ -18,6 +20,7 @@ from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.consuming.group_offsets import GroupReader
 from streams.kafka.confluent.outage import SILENT_S, ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
+from streams.kafka.ports import ClientUnusable
 from streams.log import retry_level, watch_outage
 from waiting import wait_until
 
@@ -231,3 +234,48 @@ def test_a_long_flush_has_a_broker_asked_though_the_client_reports_nothing(caplo
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "the brokers are lost: records wait until one answers"
     ]
+
+
+class Passage:
+    """Keeps its first connection silent, and passes all later ones on to a broker."""
+
+    def __init__(self, broker: tuple[str, int]) -> None:
+        self._broker = broker
+        self._ends: list[socket.socket] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the server is closed
+            self._ends.append(self._server.accept()[0])
+            while True:
+                ends = self._server.accept()[0], socket.create_connection(self._broker)
+                self._ends += ends
+                for one, other in (ends, ends[::-1]):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _copy(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65_536):
+                other.sendall(data)
+
+    def close(self) -> None:
+        for end in (self._server, *self._ends):
+            end.close()
+
+
+def test_a_producer_that_new_clients_leave_behind_is_given_up() -> None:
+    """It may never connect again by itself: its thread rolled back one transaction after the other, and the worker
+    committed nothing for as long as it lived."""
+    cluster = Client({"bootstrap.servers": "unused", "test.mock.num.brokers": 1})
+    (broker,) = cluster.list_topics(timeout=60).brokers.values()
+    limits = {"api.version.request.timeout.ms": 300_000, "socket.timeout.ms": 300_000}
+    with closing(Passage((broker.host, broker.port))) as passage:
+        clock = FastClock(0)
+        settings = {"bootstrap.servers": passage.address, "reconnect.backoff.max.ms": 1000, **limits}
+        producer = ConfluentProducer(settings, clock, ClusterOutage(passage.address, clock))
+        producer.produce("lines", b"a line")
+        with pytest.raises(ClientUnusable, match="has lost all brokers, but a new client reaches them"):
+            wait_until("the client is found out", lambda: producer.flush(1.0), pauses=False)

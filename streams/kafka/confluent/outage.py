@@ -44,6 +44,8 @@ RECONNECT_MAX_MS = 10_000
 """librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
 CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 """Errors of one connection. The client connects again, or continues with another broker."""
+OWN_IDS = frozenset({"group.instance.id", "transactional.id"})
+NO_GROUP = "streams-broker-check"
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _FRAME = re.compile(r"^\S+/(?:bootstrap|\d+): |^\S+/(?:bootstrap|\d+)$| \((?:after|in) .*state \w+.*\)$")
 # The first four bytes of an answer are its size; those of a web server are HTTP.
@@ -234,11 +236,12 @@ def lost_after_s(config: Mapping[str, Any]) -> float:
 
 def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
     """Whether a new client with this configuration gets an answer that names brokers."""
-    # With the instance id it would take the place of the very member that it is compared with.
-    settings = {name: value for name, value in config.items() if name != "group.instance.id"}
+    # With its id it would take the place of the very member or producer that it is compared with.
+    settings = {name: value for name, value in config.items() if name not in OWN_IDS}
+    name = settings.setdefault("group.id", NO_GROUP)  # which a producer does not have; only members use it
     try:
         client = Consumer(settings, logger=ClientLog())
-        found = client.list_topics(config["group.id"], timeout=timeout_s)  # no such topic: the answer stays small
+        found = client.list_topics(name, timeout=timeout_s)  # no such topic: the answer stays small
     except (KafkaException, SystemError):
         return False
     return bool(found.brokers)
@@ -258,7 +261,7 @@ def answers_members(config: Mapping[str, Any], cluster: ClusterOutage, timeout_s
 
 
 class ClientOutage:
-    """Compares a consumer's client with a new one, once it says that a connection or all brokers are down.
+    """Compares a client with a new one, once it says that a connection or all brokers are down.
 
     When an answer about metadata names topics but no broker, as that of a broker which is fenced for a moment,
     librdkafka drops all brokers that it knew. If the second answer is the same it drops those of ``bootstrap.servers``
@@ -290,14 +293,17 @@ class ClientOutage:
         self._asking: threading.Thread | None = None
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], cluster: ClusterOutage | None) -> ClientOutage:
-        """Returns that of a consumer with this configuration.
+    def of(
+        cls, config: Mapping[str, Any], cluster: ClusterOutage | None, clock: Clock | None = None
+    ) -> ClientOutage:
+        """Returns that of a consumer or producer with this configuration.
 
         :param cluster: the outage of its cluster; one of its own if not given.
         """
-        cluster = cluster or ClusterOutage(config.get("bootstrap.servers"))
+        clock = clock or SystemClock()
+        cluster = cluster or ClusterOutage(config.get("bootstrap.servers"), clock)
         new, members = partial(reaches_brokers, config), partial(answers_members, config, cluster)
-        return cls(cluster, new, SystemClock(), members, lost_after_s(config))
+        return cls(cluster, new, clock, members, lost_after_s(config))
 
     def report(self, error: KafkaError) -> None:
         """Takes an error that the client reports by itself."""

@@ -19,7 +19,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakly
 from streams.kafka.confluent.errors import UNKNOWN, Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import WrittenTopics, learn_topics
-from streams.kafka.confluent.outage import ClusterOutage
+from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
     MOST_RECORD_BYTES,
@@ -121,7 +121,7 @@ class ConfluentProducer:
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
-        self._outage = outage or ClusterOutage(config.get("bootstrap.servers"), self._clock)
+        self._outage = ClientOutage.of(config, outage, self._clock)
         self._coordinator = CoordinatorCalls(f"{config.get('client.id', 'producer')}-executor")
         self._topics = WrittenTopics()
         self.statistics = LatestStatistics()
@@ -193,7 +193,10 @@ class ConfluentProducer:
 
     def flush(self, timeout_s: float = math.inf) -> bool:
         """Waits in slices, so that signals are handled; a record ends by ``delivery.timeout.ms`` in any case. A long
-        wait has a broker asked: the client does not report each loss of its brokers."""
+        wait has a broker asked: the client does not report each loss of its brokers.
+
+        :raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not.
+        """
         deadline = self._clock.monotonic() + timeout_s
         while True:
             now = self._clock.monotonic()
@@ -205,15 +208,20 @@ class ConfluentProducer:
                     return True
                 if now >= self._suspect_at:
                     self._suspect_at = 0.0
-                    self._outage.suspect()
+                    self._suspect()
                 self._check_outage()
                 if left_s <= FLUSH_SLICE_S:
                     return False
             except (KafkaException, SystemError) as error:
                 raise mapped(error, "send records", self.resources) from error
 
+    def _suspect(self) -> None:
+        self._outage.cluster.suspect()
+        self._outage.suspect()
+
     def _check_outage(self) -> None:
-        if self._outage.suspected:
+        """:raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not."""
+        if self._outage.suspected or self._outage.cluster.suspected:
             self._outage.check(self._client, next(iter(self._topics.prepared), None))
 
     # ------------------------------------------------------------------ transactions
@@ -234,7 +242,7 @@ class ConfluentProducer:
                 )
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
-                self._outage.suspect()  # the client reports nothing while its thread is inside of a call
+                self._suspect()  # the client reports nothing while its thread is inside of a call
                 self._check_outage()
 
     def init_transactions(self) -> None:
