@@ -193,17 +193,18 @@ class WorkerLook:
             left = sum(map(_to_restore, restoring))
             done = sum(_to_restore(before) for before in self._before.values()) - left
             seconds = round(left * self._seconds / done) if done > 0 else None
+            remain = "1 record remains" if left == 1 else f"{left} records remain"
             takes = "" if seconds is None else f", for about {duration_text(seconds * 1000)}"
             yield NoOutputReason(
                 cause="restoring",
-                text=f"{len(restoring)} of {total} tasks restore their stores: {left} records remain{takes}",
+                text=f"{len(restoring)} of {total} tasks restore their stores: {remain}{takes}",
                 remedy="Wait; docs/high-availability.md explains how to shorten restores.",
             )
         elif self._waiting:
             yield NoOutputReason(
                 cause="not-opened",
                 text=f"{len(self._waiting)} of {total} tasks are not opened yet, such as {self._waiting[0].id}",
-                remedy="They wait for their former owner, or for a topic: see the log.",
+                remedy="They wait for their former owner, for a topic, or for space on the disk: see the log.",
             )
 
     # ------------------------------------------------------------------ records that are not read
@@ -303,14 +304,15 @@ class WorkerLook:
             own = [(task, one) for task, one in waits if one.node == node]
             task, first = min(own, key=lambda each: (each[1].next_ms is None, each[1].next_ms))
             until = "" if first.next_ms is None else f" until stream time {short_iso(first.next_ms)}"
-            text = f"{first.amount} of task {task.id} wait at {_place(first)}{until}"
+            wait = "waits" if first.count == 1 and not first.at_least else "wait"
+            text = f"{first.amount} of task {task.id} {wait} at {_place(first)}{until}"
             slowest = next((part for part in task.partitions if first.waits_for == _name(part)), None)
             if slowest is not None:
                 text += f"; {quiet_in_words(_name(slowest), slowest.stream_time_ms, slowest.last_read_ms)}"
             others = len(own) - 1
             yield NoOutputReason(
                 cause="held-back",
-                text=text + (f", and in {others} other tasks" if others else ""),
+                text=text + (f", and in {others} other task{'' if others == 1 else 's'}" if others else ""),
                 remedy="Only records advance stream time: check that this partition receives any.",
             )
 

@@ -192,7 +192,7 @@ def test_open_windows_say_until_when_and_for_which_partition(cluster: Cluster) -
     app = cluster.start(final_counts())
     cluster.send("a", timestamp=90_000)
     reason = until_first(app, "held-back")
-    assert "1 result of an open window of task 0_0 wait" in reason.text
+    assert "1 result of an open window of task 0_0 waits at" in reason.text
     assert reason.text.partition(", and none at all since ")[0].endswith(
         "until stream time 1970-01-01T00:02:00Z; in-0 has had no record later than 1970-01-01T00:01:30Z"
     )
