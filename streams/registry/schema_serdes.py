@@ -13,7 +13,7 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.bound import ID_MAGIC, ID_SIZE, BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
-from streams.registry.schemas import AVRO, JSON, NotInRegistry, SchemaError, SchemaReference, TopicPart
+from streams.registry.schemas import AVRO, JSON, NoRegistry, NotInRegistry, SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import DEFAULTS, OF_SERDES, read_settings
 from streams.schemas.avro_models import AvroType as AvroType
 
@@ -68,12 +68,15 @@ class SchemaSerde(Serde[T], Generic[T]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde for one topic.
 
-        :raises ConfigError: if there is no registry, or the schema is none of a key.
+        :raises NoRegistry: if there is no registry.
+        :raises ConfigError: if the schema is none of a key.
         """
         if self.registry is None:
             how = "set schema.registry.url, or give schema_registry= to StreamsBuilder or registry= to the serde"
-            raise ConfigError(
-                f"the serde {self.name!r} of topic {topic!r} does not have a schema registry: {how}", topic=topic
+            raise NoRegistry(
+                f"the serde {self.name!r} of topic {topic!r} does not have a schema registry: {how}; mock://test as the"
+                " URL is one in memory, for tests",
+                topic=topic,
             )
         subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
         return (HeaderBoundSerde if subject.settings["schema.ids"] == "header" else BoundSerde)(subject, self.bind)

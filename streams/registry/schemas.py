@@ -30,6 +30,10 @@ class RegistryAway(UnreachableError):
     """Raised when a registry did not answer, or with something that is not the answer of a registry."""
 
 
+class NoRegistry(ConfigError):
+    """Raised where a serde with schemas was given no registry."""
+
+
 class SchemaError(ValueError):
     """A record that its schema, or the registry, does not let through; the text names subject, id or field."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from registry_contract import avro_record
 from streams import Avro, SchemaRegistry, StreamsBuilder, TopologyTestDriver
+from streams.cli.main import main
 from streams.registry.schema_serdes import DetectedSerde
 from streams.schemas.avro_evolution import complaints
 
@@ -208,9 +210,36 @@ def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:
 
 
 def test_a_serde_without_a_registry_fails_the_check(cli: ClusterCommands) -> None:
+    """It was a line for each topic, and there is one cause."""
     status, lines = check(cli, cli.app(APP))
     assert status == 1
-    assert "does not have a schema registry: set schema.registry.url" in lines[0]
+    (line,) = lines
+    assert line.startswith("fail  schemas: the serdes of 3 topics need a registry, such as: the serde 'avro Order' of ")
+    assert "does not have a schema registry: set schema.registry.url" in line
+    assert "mock://test as the URL is one in memory" in line
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("check",), ("registry", "check")])
+def test_a_registry_that_does_not_respond_is_one_finding(
+    cli: ClusterCommands, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`doctor` called all well, and the application waited for the registry at its first record."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    app, away = cli.app(APP), f"schema.registry.url=http://127.0.0.1:{port}"
+    status = main([*command, app, "-c", away, "-c", "schema.registry.timeout.ms=1"])
+    failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("fail  schemas")]
+    assert len(failed) == 1
+    assert f"the registry http://127.0.0.1:{port} does not respond" in failed[0]
+    assert status == 1
+
+
+def test_doctor_says_that_the_registry_takes_the_schemas(
+    cli: ClusterCommands, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["doctor", cli.app(APP), "-c", f"schema.registry.url={url}"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "ok    schemas: 3 schemas can be used with the schema registry (streams registry check)" in lines
 
 
 @pytest.mark.parametrize("ids", ["prefix", "header"])

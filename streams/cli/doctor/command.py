@@ -16,8 +16,8 @@ from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from streams.cli.changes_nothing import changes_nothing
 from streams.cli.output.causes import CLEAN, FAILED, CannotRun
-from streams.cli.output.findings import Finding, Verdict, fails, warn
-from streams.cli.output.terminal import say, say_lines
+from streams.cli.output.findings import Finding, Verdict, fails, ok, warn
+from streams.cli.output.terminal import counted, say, say_lines
 from streams.cli.output.waiting_notice import WaitingNotice
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
@@ -36,8 +36,8 @@ def add_parser(commands: Any) -> None:
         "doctor",
         help="check the environment of an application, and report problems",
         description="Checks this machine and, if settings are given, the cluster: versions, limits, the state"
-        " directory, the snapshot directory, brokers, the group, transactions, the topics of APP and the"
-        " rights on them, and the standby and warm-up replicas of running workers. Changes nothing, except"
+        " directory, the schema registry, the snapshot directory, brokers, the group, transactions, the topics of APP"
+        " and the rights on them, and the standby and warm-up replicas of running workers. Changes nothing, except"
         " that it writes a small object to state.snapshot.dir and deletes it. Prints one line per check: ok,"
         " warn or fail. Exit status: 1 if a check fails, otherwise 0.",
     )
@@ -114,6 +114,8 @@ def _findings(arguments: argparse.Namespace, loaded: _Loaded) -> Iterable[Findin
             check_serdes(topology, config.default_key_serde, config.default_value_serde)
         except (StreamsError, CannotRun) as error:
             yield from fails("topology", error)
+    if topology is not None:
+        yield from _of_schemas(topology, config)
     yield from _of_snapshots(config, named=named, on_cluster="bootstrap.servers" in given)
     if not named:
         yield warn("settings", "application.id is not given, so the group is not checked")
@@ -146,6 +148,21 @@ def _config(given: dict[str, Any]) -> StreamsConfig:
     from streams.config import StreamsConfig
 
     return StreamsConfig.of({**_STAND_INS, **given})
+
+
+def _of_schemas(topology: Topology, config: StreamsConfig) -> Iterable[Finding]:
+    """Yields what is wrong with the schemas; one finding if all are right, and none without any."""
+    from streams.cli.registry.check import WHAT, checked
+
+    right = 0
+    with WaitingNotice("the schema registry") as notice:
+        for finding in checked(topology, config):
+            notice.answered()
+            right += finding.verdict is Verdict.OK
+            if finding.verdict is not Verdict.OK:
+                yield finding
+    if right:
+        yield ok(WHAT, f"{counted(right, 'schema')} can be used with the schema registry (streams registry check)")
 
 
 def _of_snapshots(config: StreamsConfig, *, named: bool, on_cluster: bool) -> Iterable[Finding]:

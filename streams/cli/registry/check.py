@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streams.registry.bound import Subject
     from streams.registry.schemas import Registered, SchemaText
 
+WHAT = "schemas"
 _EXAMPLES = """
 examples:
   streams registry check app.py -c schema.registry.url=http://localhost:8081
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     findings = [*checked(target.known_topology(), target.config, arguments.against)]
     if not findings:
-        findings = [warn("schemas", "no serde of the topology has its schemas in a registry")]
+        findings = [warn(WHAT, "no serde of the topology has its schemas in a registry")]
     for finding in findings:
         say(str(finding))
     return FAILED if any(finding.verdict is Verdict.FAIL for finding in findings) else CLEAN
@@ -73,12 +74,29 @@ def run(arguments: argparse.Namespace) -> int:
 def checked(topology: Topology, config: StreamsConfig, level: str | None = None) -> Iterator[Finding]:
     """Yields a finding for each subject of a topology, in the order of its nodes and stores.
 
+    What is wrong with all of them is one finding: serdes have no registry, or the registry does not respond.
+
     :param level: instead of that of the registry, for Avro.
     """
+    from streams.registry.schemas import RegistryAway
+
+    try:
+        yield from _of_subjects(topology, config, level)
+    except RegistryAway as error:
+        yield from fails(WHAT, error)
+
+
+def _of_subjects(topology: Topology, config: StreamsConfig, level: str | None) -> Iterator[Finding]:
+    from streams.registry.schemas import NoRegistry
+
     seen: set[tuple[str, str]] = set()
+    lacking: list[NoRegistry] = []
     for what, serde, topic, is_key in _places(topology, config):
         try:
             subjects = _subjects_of(serde, topic, is_key)
+        except NoRegistry as error:
+            lacking.append(error)
+            continue
         except StreamsError as error:
             yield from fails(what, error)
             continue
@@ -90,6 +108,10 @@ def checked(topology: Topology, config: StreamsConfig, level: str | None = None)
             if key not in seen:
                 seen.add(key)
                 yield _finding(subject, level)
+    if lacking:
+        topics = len({error.topic for error in lacking})
+        many = f"the serdes of {topics} topics need a registry, such as: " if topics > 1 else ""
+        yield fail(WHAT, f"{many}{lacking[0].message}")
 
 
 def _subjects_of(serde: Serde[Any], topic: str, is_key: bool) -> list[Subject]:

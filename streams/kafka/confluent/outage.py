@@ -293,9 +293,7 @@ class ClientOutage:
         self._asking: threading.Thread | None = None
 
     @classmethod
-    def of(
-        cls, config: Mapping[str, Any], cluster: ClusterOutage | None, clock: Clock | None = None
-    ) -> ClientOutage:
+    def of(cls, config: Mapping[str, Any], cluster: ClusterOutage | None, clock: Clock | None = None) -> ClientOutage:
         """Returns that of a consumer or producer with this configuration.
 
         :param cluster: the outage of its cluster; one of its own if not given.
