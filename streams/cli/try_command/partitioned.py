@@ -282,13 +282,13 @@ def _late(run: PartitionedRun, alone: Session) -> Iterator[str]:
     named = ", ".join(f"task {task.name}: {task.runner.dropped_records}" for task in dropping[:MOST_NAMED])
     if more > 0:
         yield (
-            f"{counted_were(more, 'record')} dropped that are accepted with one partition ({named}): after a"
+            f"{counted_were(more, 'record')} dropped that would be accepted with one partition ({named}): after a"
             " repartition topic, the records of several partitions are not in the order of their times, so some are"
             " late. A longer grace period accepts them"
         )
     elif more < 0:
         yield (
-            f"{counted_were(-more, 'record')} accepted that are dropped with one partition: each task has its own"
+            f"{counted_were(-more, 'record')} accepted that would be dropped with one partition: each task has its own"
             " stream time, and a record that is late among all records can be in time within its partition"
         )
 
