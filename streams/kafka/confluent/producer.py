@@ -220,7 +220,10 @@ class ConfluentProducer:
         self._outage.suspect()
 
     def _check_outage(self) -> None:
-        """:raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not."""
+        """Asks a broker for an answer, if none seems to be there.
+
+        :raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not.
+        """
         if self._outage.suspected or self._outage.cluster.suspected:
             self._outage.check(self._client, next(iter(self._topics.prepared), None))
 
