@@ -268,7 +268,7 @@ class Passage:
 
 def test_a_producer_that_new_clients_leave_behind_is_given_up() -> None:
     """It may never connect again by itself: its thread rolled back one transaction after the other, and the worker
-    committed nothing for as long as it lived."""
+    committed nothing until the time-out of its tasks."""
     cluster = Client({"bootstrap.servers": "unused", "test.mock.num.brokers": 1})
     (broker,) = cluster.list_topics(timeout=60).brokers.values()
     limits = {"api.version.request.timeout.ms": 300_000, "socket.timeout.ms": 300_000}

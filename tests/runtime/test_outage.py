@@ -18,6 +18,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.failing_clients import trapped
 from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.states import ClientState
+from streams.kafka.ports import TransactionAborted
 from streams.runtime.tasks.retry import TaskTimeoutError
 
 Run = Callable[..., Cluster]
@@ -50,12 +51,13 @@ class Failing:
     def __init__(self) -> None:
         self.left: Counter[str] = Counter()
         self.made: Counter[str] = Counter()
+        self.error: type[RetryableError] = RetryableError
 
     def __call__(self, call: str) -> None:
         self.made[call] += 1
         if self.left[call] > 0:
             self.left[call] -= 1
-            raise RetryableError(f"no broker answers {call}")
+            raise self.error(f"no broker answers {call}")
 
 
 @pytest.fixture
@@ -98,6 +100,29 @@ def test_exactly_once_goes_on_where_the_last_commit_was(call: str, failing: Fail
     running.send("d")
     running.until(lambda: running.values() == ["1", "2", "3", "4"])
     running.until(lambda: running.last.state is ClientState.RUNNING)
+
+
+@pytest.mark.parametrize("error", [RetryableError, TransactionAborted])
+def test_a_thread_whose_commits_all_fail_has_not_committed(
+    error: type[RetryableError], failing: Failing, clock: JumpingClock, run: Run
+) -> None:
+    """Tasks that went back have nothing to commit at first, which counted as a commit: no alert saw such a worker."""
+    running = run("exactly_once_v2", task_timeout_ms=10_000_000)
+    running.send("a")
+    running.until(lambda: running.committed() == 1)
+    failing.error, failing.left["send_offsets"] = error, 1_000_000
+    running.send("b")
+    running.until(lambda: failing.made["send_offsets"] > 2)
+    begun = clock.monotonic()
+    for _ in range(5):
+        made = failing.made["send_offsets"]
+        clock.ahead_s += 60
+        running.until(lambda made=made: failing.made["send_offsets"] > made)
+        waited_s = clock.monotonic() - begun
+        (age,) = (m.metric_value() for n, m in running.last.metrics().items() if n.name == "last-commit-seconds-ago")
+        assert age >= waited_s
+    failing.left.clear()
+    running.until(lambda: running.committed() == 2)
 
 
 def test_at_least_once_commits_the_same_offsets_later(failing: Failing, run: Run) -> None:

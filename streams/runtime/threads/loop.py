@@ -281,7 +281,8 @@ class ThreadLoop:
                 self._kept.call_timeout.committed(self._resources.pace, running)
                 self._kept.retry.reset()
             self._commit_again = False
-            self._kept.counters.times.all_committed()
+            if not self._kept.retry.is_failing:  # else what failed went back, and so nothing waits for a commit
+                self._kept.counters.times.all_committed()
             self._kept.full_disk.passed(Waiting.COMMIT)
         except DiskFullError as error:
             self._kept.full_disk.met(error, Waiting.COMMIT)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from processor_api.errors import RetryableError
+from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
@@ -126,6 +127,9 @@ class FailingClients:
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         self._clients.leave_group(config, group, instance_id)
+
+    def statistics(self) -> list[ClientStatistics]:
+        return self._clients.statistics()
 
 
 def trapped(trap: Trap, *, deaf: bool = False) -> Callable[[EmbeddedBroker], FailingClients]:
