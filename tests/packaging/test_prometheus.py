@@ -196,7 +196,7 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "StreamsRecordsFail": (
         {
-            f'{DROPS}{{job="app",processor_node_id="n",reason="failed"}}': "0x9 1x30",
+            f'{DROPS}{{job="app",processor_node_id="n",reason="failed"}}': "_x10 1x30",  # there is none before
             f'{DROPS}{{job="app",processor_node_id="n",reason="no-partner"}}': "0+1x40",
         },
         "9m",
