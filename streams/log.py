@@ -76,13 +76,18 @@ def watch_outage(outage: Outage) -> None:
     _outages.add(outage)
 
 
+def brokers_are_away() -> bool:
+    """Returns whether no broker of a cluster of this process answers."""
+    return any(outage.lasts for outage in list(_outages))
+
+
 def retry_level() -> int:
     """Returns the level of a line about a request that failed and is tried again.
 
     It is ``WARNING``, but ``DEBUG`` while the brokers of a cluster of this process are away: the loss of all brokers
     has a line of its own, and each of these would repeat it.
     """
-    return logging.DEBUG if any(outage.lasts for outage in list(_outages)) else logging.WARNING
+    return logging.DEBUG if brokers_are_away() else logging.WARNING
 
 
 @dataclass

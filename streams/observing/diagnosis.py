@@ -85,6 +85,13 @@ def _named(found: Mapping[str, Sequence[NoOutputReason]], *, has_tasks: bool) ->
 
 def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[NoOutputReason]:
     """Yields the brokers that do not answer, as the clients of the worker see them."""
+    if status.brokers_away:
+        yield NoOutputReason(
+            cause="broker",
+            text="no broker of the cluster responds",
+            remedy="Check that the cluster runs and that this machine reaches it; the worker continues when a broker"
+            " responds, and its log has the time at which they were lost.",
+        )
     before = {one.id: one.unanswered for one in (() if earlier is None else earlier.brokers)}
     for one in status.brokers:
         name, led = f"broker {one.id} ({one.address})", f"{one.partitions} partitions of this worker"

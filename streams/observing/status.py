@@ -289,13 +289,15 @@ class WorkerStatus:
     endpoint: str | None = None
     """The address of its HTTP port, such as ``http://10.1.2.3:8080``."""
     group_protocol: str = "classic"
-    """The protocol of its group: ``classic``, ``consumer`` or ``streams``; ``auto`` until it has started."""
+    """The protocol of its group: ``classic`` or ``streams``."""
     threads: tuple[ThreadStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     standbys: tuple[StandbyStatus, ...] = ()
     global_task: TaskStatus | None = None
     """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
 
+    brokers_away: bool = False
+    """Whether no broker of a cluster of its process answers."""
     brokers: tuple[BrokerStatus, ...] = ()
 
     @property

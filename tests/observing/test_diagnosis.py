@@ -15,6 +15,7 @@ from dsl import EmitStrategy, StreamsBuilder, TimeWindows
 from runtime_support.running_app import Cluster, Restores, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
+from streams.log import watch_outage
 from streams.observing.diagnosis import NoOutputReason, why_no_output
 from streams.observing.status import BrokerStatus, WorkerStatus
 from streams.testing.broker import EmbeddedClients
@@ -69,6 +70,21 @@ def test_an_application_that_has_failed_gives_its_error(cluster: Cluster) -> Non
     cluster.send("no number")
     cluster.until_state(app, ClientState.ERROR)
     assert "no number" in until_first(app, "failed").text
+
+
+class Away:
+    """An outage of a cluster."""
+
+    lasts = True
+
+
+def test_brokers_that_are_away_are_named_first(cluster: Cluster) -> None:
+    app = cluster.start(passing_topology())
+    outage = Away()
+    watch_outage(outage)
+    assert until_first(app, "broker").text == "no broker of the cluster responds"
+    outage.lasts = False
+    until_first(app, "empty-topic")
 
 
 def test_a_paused_application_says_so(cluster: Cluster) -> None:

@@ -281,6 +281,13 @@ def test_only_the_workers_of_this_machine_are_shown_if_their_port_does_not_answe
     assert f"only workers of this machine are shown: {url} answers 401: it requires a token; give --token-file" in shown
 
 
+def test_a_token_that_is_not_accepted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "token").write_text("x" * 40)
+    with answering(401, "{}") as (url, _), serve_status("app", lambda: replace(worker(task("0_0")), endpoint=url)):
+        assert main(["top", "--application-id", "app", "--once", "--token-file", str(tmp_path / "token")]) == 0
+    assert "answers 401: it does not accept the token of --token-file" in capsys.readouterr().out
+
+
 def test_records_without_a_result_are_summed_over_the_workers() -> None:
     drop = full_task().drops[0]
     late = task("0_0", drops=(drop,), dropped=4, dead_letters=3)

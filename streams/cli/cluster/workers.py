@@ -116,13 +116,16 @@ def _answer_of(url: str, token: str | None) -> bytes:
     try:
         return _get(f"{url.rstrip('/')}/state", token)
     except HTTPError as error:
-        raise ValueError(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}") from error
+        is_wrong = error.code == _UNAUTHORIZED and token is not None
+        reason = "it does not accept the token of --token-file" if is_wrong else _REASONS.get(error.code, error.reason)
+        raise ValueError(f"{url} answers {error.code}: {reason}") from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{url} cannot be reached: {plain_str(getattr(error, 'reason', error))}") from error
 
 
+_UNAUTHORIZED = 401
 _REASONS = {
-    401: "it requires a token; give --token-file",
+    _UNAUTHORIZED: "it requires a token; give --token-file",
     403: "it rejects the token of --token-file",
     404: "this is not the HTTP port of a worker",
 }

@@ -228,6 +228,7 @@ def stop_with_supervisor(
 
     def wait_for_the_end() -> None:
         line.wait_for_the_end()
+        log.warning("the supervisor died; the worker closes. See why it ended, and start it again")
         stop.ask("the supervisor died")
         timeout_s = close_timeout_ms / 1000
         if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):
