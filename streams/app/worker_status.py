@@ -8,6 +8,7 @@ import socket
 from processor_api.texts import plain_str
 from streams.app.application_run import ApplicationRun
 from streams.log import brokers_are_away
+from streams.observing.accounting import closed_tasks
 from streams.observing.observer import broker_statuses, global_status, standby_statuses, task_statuses, thread_status
 from streams.observing.status import WorkerStatus
 from streams.version import __version__
@@ -44,6 +45,7 @@ def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> 
         threads=tuple(thread_status(thread) for thread in threads),
         tasks=tuple(task for thread in threads for task in task_statuses(topology, thread)),
         standbys=tuple(copy for thread in threads for copy in standby_statuses(thread)),
+        closed_tasks=closed_tasks([thread.counters.group.closed for thread in threads], topology),
         brokers_away=brokers_are_away(),
         brokers=() if resources is None else broker_statuses(resources.process.cluster.clients.statistics()),
         global_task=None if global_thread is None else global_status(topology, global_thread),

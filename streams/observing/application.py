@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from streams.observing.status import DropStatus, TaskStatus, WorkerStatus, added
+from streams.observing.status import ClosedTasksStatus, DropStatus, TaskStatus, WorkerStatus, added
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def application_status(
         at_ms=max((one.at_ms for one in merged), default=0),
         ready=bool(merged) and not absent and all(one.ready for one in merged),
         totals=totals_of(merged),
-        drops=drops_of(task for worker in merged for task in worker.all_tasks),
+        drops=drops_of(chain.from_iterable((*one.all_tasks, one.closed_tasks) for one in merged)),
         missing=tuple(absent[name] for name in sorted(absent)),
         workers=merged,
     )
@@ -132,12 +133,12 @@ def _of_worker(worker: WorkerStatus) -> Totals:
         rate=sum(task.rate for task in worker.tasks),
         lag=sum(lag for lag in lags if lag is not None),
         unknown_lags=sum(lag is None for lag in lags),
-        dropped=sum(task.dropped for task in worker.all_tasks),
-        dead_letters=sum(task.dead_letters for task in worker.all_tasks),
+        dropped=sum(task.dropped for task in worker.all_tasks) + worker.closed_tasks.dropped,
+        dead_letters=sum(task.dead_letters for task in worker.all_tasks) + worker.closed_tasks.dead_letters,
     )
 
 
-def drops_of(tasks: Iterable[TaskStatus]) -> tuple[DropStatus, ...]:
+def drops_of(tasks: Iterable[TaskStatus | ClosedTasksStatus]) -> tuple[DropStatus, ...]:
     """Returns the records without a result of some tasks, summed by node and reason."""
     found: dict[tuple[str, str], DropStatus] = {}
     for task in tasks:

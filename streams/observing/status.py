@@ -237,6 +237,19 @@ class ThreadStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClosedTasksStatus:
+    """Counts the records of tasks that a worker had before: they moved to another worker, or were opened again.
+
+    What was not committed when a task was closed is processed again, and may count twice.
+    """
+
+    dropped: int = 0
+    dead_letters: int = 0
+    drops: tuple[DropStatus, ...] = ()
+    """Records without a result by node and reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BrokerStatus:
     """Describes a broker as the Kafka clients of the worker know it: some seconds old (``statistics.interval.ms``)."""
 
@@ -296,6 +309,7 @@ class WorkerStatus:
     global_task: TaskStatus | None = None
     """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
 
+    closed_tasks: ClosedTasksStatus = ClosedTasksStatus()
     brokers_away: bool = False
     """Whether no broker of a cluster of its process answers."""
     brokers: tuple[BrokerStatus, ...] = ()

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from dsl import JoinWindows, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from dsl import Consumed, JoinWindows, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from processor_api.handlers import log_and_continue
 from processor_api.record import DropReason
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
@@ -20,7 +21,7 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.cli.cluster.workers import Seen, parsed
 from streams.cli.top.view import Choice, view_of
 from streams.http.page.live import snapshot
-from streams.observing.application import application_status
+from streams.observing.application import application_status, totals_of
 from streams.observing.diagnosis import why_no_output
 from streams.testing import TopologyTestDriver
 from waiting import wait_until
@@ -292,3 +293,19 @@ def test_the_drops_of_a_driver_are_those_of_global_stores_too() -> None:
 def test_every_reason_has_words_and_its_own_tag() -> None:
     assert all(one.text and one.remedy for one in DropReason)
     assert len({one.tag for one in DropReason}) == len(DropReason)
+
+
+def test_the_totals_of_a_worker_keep_what_tasks_have_dropped_that_moved(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(key_serde="string", value_serde="long")).to("out")
+    handler: dict[str, Any] = {"deserialization_exception_handler": log_and_continue}
+    with Cluster(tmp_path, partitions=2) as cluster:
+        first = cluster.start(builder.build(), **handler)
+        for partition in range(2):
+            cluster.send("no number", partition=partition)
+        wait_until("both are dropped", lambda: totals_of([first.status()]).dropped == 2)
+        cluster.start(builder.build(), **handler)
+        wait_until("a task has moved", lambda: len(first.status().tasks) == 1)
+        status = first.status()
+        assert (totals_of([status]).dropped, sum(task.dropped for task in status.tasks)) == (2, 1)
+        assert [one.count for one in application_status("app", [status]).drops] == [2]

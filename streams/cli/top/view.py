@@ -154,7 +154,7 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
             _workers(now.workers, tasks),
             _standbys(now.workers),
             _snapshots(now.workers),
-            _dropped(drops_of(row.task for row in tasks)),
+            _dropped(drops_of([*(row.task for row in tasks), *(one.closed_tasks for one in now.workers)])),
             _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1))),
             _brokers(now.workers),
         ]

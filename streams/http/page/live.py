@@ -233,7 +233,7 @@ def snapshot(status: ApplicationStatus) -> dict[str, Any]:
 
 
 def _worker(worker: WorkerStatus) -> dict[str, Any]:
-    parts: dict[str, Any] = {name: [] for name in ("threads", "tasks", "standbys", "brokers")}
+    parts: dict[str, Any] = {name: [] for name in ("threads", "tasks", "standbys", "brokers", "closed_tasks")}
     totals = _fields(totals_of([worker]))
     return {**_fields(worker), **parts, "global_task": None, "name": worker.name, "totals": totals}
 

@@ -143,3 +143,26 @@ class TaskDrops:
     def since_last(self) -> list[Dropped]:
         """Returns what was counted since the last call; for the thread of the task."""
         return [one for node in self.nodes() for one in node.since_last()]
+
+
+class ClosedTaskCounts:
+    """Counts the records without a result, and the dead letters, of tasks that one thread has closed: they moved, or
+    were opened again with counters of their own. Written by the thread, read by any."""
+
+    def __init__(self) -> None:
+        self._drops: dict[tuple[str, DropReason], Dropped] = {}
+        self.dropped = 0
+        self.dead_letters = 0
+
+    def add(self, drops: TaskDrops, *, dropped: int, dead_letters: int) -> None:
+        """Adds the counts of a task."""
+        for one in drops.all():
+            place = one.node, one.reason
+            before = self._drops.get(place)
+            self._drops[place] = one if before is None else before.plus(one)
+        self.dropped += dropped
+        self.dead_letters += dead_letters
+
+    def all(self) -> list[Dropped]:
+        """Returns what was counted at each node for each reason."""
+        return list(self._drops.values())

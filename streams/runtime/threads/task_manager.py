@@ -402,6 +402,9 @@ class TaskManager:
         self._tasks.closes(task)
         if self.group is not None:
             self.group.tasks_closed += 1
+            environment = task.environment
+            dropped, letters = environment.metrics.dropped_records, environment.errors.sent_letters
+            self.group.closed.add(environment.metrics.drops, dropped=dropped, dead_letters=letters)
         with working_on(task.id):
             task.close(dirty=dirty)
 

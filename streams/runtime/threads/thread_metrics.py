@@ -15,7 +15,7 @@ from processor_api.texts import plain_str
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
-from streams.runtime.processing.drops import Dropped, TaskDrops, node_in_words
+from streams.runtime.processing.drops import ClosedTaskCounts, Dropped, TaskDrops, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
 from streams.runtime.tasks.task import Task
 
@@ -51,6 +51,7 @@ class GroupCounters:
     def __init__(self, metrics: Metrics, now: Callable[[], float]) -> None:
         self._now = now
         self.tasks_created = self.tasks_closed = 0
+        self.closed = ClosedTaskCounts()
         self.rebalances = self.failed = 0
         """Rebalances that have ended, and those in which the thread lost its tasks without giving them back."""
         self.rebalance_s = self.rebalance_s_max = 0.0
