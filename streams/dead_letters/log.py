@@ -19,7 +19,7 @@ from streams.kafka.partition_reading import PartitionReading
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, OffsetAndMetadata, TopicInfo
 
-log = logging.getLogger("streams.dead_letters")
+log = logging.getLogger("streams.dlq")
 
 
 @dataclass(frozen=True, kw_only=True)

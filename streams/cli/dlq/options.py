@@ -88,7 +88,7 @@ def dead_letters_of(
         raise CannotRun(f"the settings of {target.app} do not have {DEAD_LETTERS}: give the topic by --queue")
     found = ClusterConnection(target.config, clients).clients
     queue = DeadLetterQueue(target.known_topology(), target.config, topic=topic, clients=found, clock=clock)
-    with lines_said("streams.dead_letters"):
+    with lines_said("streams.dlq"):
         try:
             yield target, queue
         except MissingTopicError as error:
