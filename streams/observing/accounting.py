@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from processor_api.context import HeldBack
 from processor_api.topology.data import TopologyData
-from streams.observing.status import ClosedTasksStatus, DropStatus, HeldStatus, added
+from streams.observing.status import ClosedTasksStatus, DropStatus, HeldStatus, summed
 from streams.runtime.processing.drops import ClosedTaskCounts, Dropped, TaskDrops
 from streams.runtime.tasks.task import Task
 
@@ -45,14 +45,10 @@ def drops_of(task: Task) -> tuple[DropStatus, ...]:
 def closed_tasks(closed: Iterable[ClosedTaskCounts], topology: TopologyData) -> ClosedTasksStatus:
     """Returns what the threads of a worker have counted of tasks that they have closed; any thread may ask."""
     counts = list(closed)
-    drops: dict[tuple[str, str], DropStatus] = {}
-    for each in (_dropped(found, topology) for count in counts for found in count.all()):
-        place = each.node, each.reason
-        drops[place] = added(drops[place], each) if place in drops else each
     return ClosedTasksStatus(
         dropped=sum(count.dropped for count in counts),
         dead_letters=sum(count.dead_letters for count in counts),
-        drops=tuple(drops.values()),
+        drops=summed(_dropped(one, topology) for count in counts for one in count.all()),
     )
 
 

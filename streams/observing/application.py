@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from streams.observing.status import ClosedTasksStatus, DropStatus, TaskStatus, WorkerStatus, added
+from streams.observing.status import ClosedTasksStatus, DropStatus, TaskStatus, WorkerStatus, summed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,12 +140,7 @@ def _of_worker(worker: WorkerStatus) -> Totals:
 
 def drops_of(tasks: Iterable[TaskStatus | ClosedTasksStatus]) -> tuple[DropStatus, ...]:
     """Returns the records without a result of some tasks, summed by node and reason."""
-    found: dict[tuple[str, str], DropStatus] = {}
-    for task in tasks:
-        for drop in task.drops:
-            other = found.get((drop.node, drop.reason))
-            found[drop.node, drop.reason] = drop if other is None else added(other, drop)
-    return tuple(found.values())
+    return summed(drop for task in tasks for drop in task.drops)
 
 
 def as_one_worker(workers: Sequence[WorkerStatus]) -> WorkerStatus:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from processor_api.forms.times import duration_text, short_iso
 from streams.observing.application import ApplicationStatus, as_one_worker
-from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, added
+from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, summed
 from streams.runtime.processing.drops import late_in_words, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
 
@@ -270,21 +270,21 @@ class WorkerLook:
 
     def dropped(self) -> Iterator[tuple[float, NoOutputReason]]:
         """Yields the records without a result by node and reason, most first, with their part of all."""
-        found: dict[tuple[str, str], DropStatus] = {}
-        for task in self._dropping:
-            before = self._before.get(task.id)
-            known = {(one.node, one.reason): one.count for one in (() if before is None else before.drops)}
-            for one in task.drops:
-                key = one.node, one.reason
-                new = one.count - known.get(key, 0)
-                if new > 0:
-                    sum_ = found.get(key)
-                    found[key] = replace(one, count=new) if sum_ is None else added(sum_, replace(one, count=new))
-        for one in sorted(found.values(), key=lambda one: -one.count):
+        for one in sorted(summed(self._new_drops()), key=lambda one: -one.count):
             read = self._read_beside(one)
             share = one.count / max(1, read)
             if not one.expected or share >= MANY:
                 yield share, self._of_drop(one, read)
+
+    def _new_drops(self) -> Iterator[DropStatus]:
+        """Yields what each task has dropped since the earlier look."""
+        for task in self._dropping:
+            before = self._before.get(task.id)
+            known = {(one.node, one.reason): one.count for one in (() if before is None else before.drops)}
+            for one in task.drops:
+                new = one.count - known.get((one.node, one.reason), 0)
+                if new > 0:
+                    yield replace(one, count=new)
 
     def _read_beside(self, one: DropStatus) -> int:
         """Returns how many records came to the tasks, or to the global stores, which dropped some."""

@@ -6,6 +6,7 @@ known now.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
@@ -96,10 +97,19 @@ class DropStatus:
     """The setting that decides, such as ``grace of 5 s``."""
 
 
-def added(one: DropStatus, other: DropStatus) -> DropStatus:
+def _added(one: DropStatus, other: DropStatus) -> DropStatus:
     """Returns the sum of what two tasks have counted at one node for one reason."""
     late = [each.late_by_ms for each in (one, other) if each.late_by_ms is not None]
     return replace(one, count=one.count + other.count, late_by_ms=max(late, default=None))
+
+
+def summed(drops: Iterable[DropStatus]) -> tuple[DropStatus, ...]:
+    """Returns the sums of what several tasks have counted, by node and reason."""
+    found: dict[tuple[str, str], DropStatus] = {}
+    for drop in drops:
+        other = found.get((drop.node, drop.reason))
+        found[drop.node, drop.reason] = drop if other is None else _added(other, drop)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, kw_only=True)

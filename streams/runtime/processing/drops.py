@@ -48,6 +48,17 @@ class Dropped:
         return words if self.setting is None else words + late_in_words(self.late_by_ms or 0, f"{self.setting}")
 
 
+Sums = dict[tuple[str, DropReason], Dropped]
+"""What was counted, by node and reason."""
+
+
+def add_to(sums: Sums, one: Dropped) -> None:
+    """Adds what a task has dropped to sums."""
+    place = one.node, one.reason
+    before = sums.get(place)
+    sums[place] = one if before is None else before.plus(one)
+
+
 def node_in_words(node: str, call: str | None, made_at: str | None) -> str:
     """Returns the name of a node with the call and the line of the user's script that made it."""
     made = ", ".join(part for part in (call, made_at) if part)
@@ -150,16 +161,14 @@ class ClosedTaskCounts:
     were opened again with counters of their own. Written by the thread, read by any."""
 
     def __init__(self) -> None:
-        self._drops: dict[tuple[str, DropReason], Dropped] = {}
+        self._drops: Sums = {}
         self.dropped = 0
         self.dead_letters = 0
 
     def add(self, drops: TaskDrops, *, dropped: int, dead_letters: int) -> None:
         """Adds the counts of a task."""
         for one in drops.all():
-            place = one.node, one.reason
-            before = self._drops.get(place)
-            self._drops[place] = one if before is None else before.plus(one)
+            add_to(self._drops, one)
         self.dropped += dropped
         self.dead_letters += dead_letters
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterable
 from processor_api.clock import Clock
 from processor_api.context import HeldBack
 from processor_api.forms.times import short_iso
-from processor_api.record import DropReason
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
-from streams.runtime.processing.drops import ClosedTaskCounts, Dropped, TaskDrops, node_in_words
+from streams.runtime.processing.drops import ClosedTaskCounts, Sums, TaskDrops, add_to, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
 from streams.runtime.tasks.task import Task
 
@@ -152,7 +151,7 @@ class DropReport:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._waiting: dict[tuple[str, DropReason], Dropped] = {}
+        self._waiting: Sums = {}
         self._topology: TopologyData | None = None
         self._next = 0.0
         self._dropped = 0
@@ -163,9 +162,7 @@ class DropReport:
             if one.reason.dropped:
                 self._dropped += one.count
             if not one.reason.is_expected:
-                place = one.node, one.reason
-                before = self._waiting.get(place)
-                self._waiting[place] = one if before is None else before.plus(one)
+                add_to(self._waiting, one)
                 self._topology = topology
 
     def collect_all(self, tasks: Iterable[Task]) -> None:

@@ -5,12 +5,6 @@ for every member (`assignment.assign`). Each member asks for its next step whene
 owns beyond its target, then to take what is in its target and no other member owns. A member that has revoked something
 starts the next round, in which others find it free; so a partition is never owned twice.
 
-Members may speak the consumer protocol (KIP-848): each then has an epoch of its own, which is the generation that it
-has reached, and its instance id is its own until it has said that it ends, or its session is over; a static member
-whose epoch is refused is not let in again by its own id before that (4.3.1). Such a member joins no group of classic
-members, since real brokers refuse it where those have assigned by `cooperative-sticky`; a classic one may join such a
-group.
-
 Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
 members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
 Nothing here takes a lock: the broker holds its own around every call.
