@@ -19,7 +19,7 @@ from streams.http.access.credentials import Credentials
 from streams.http.access.proofs import ANSWERS, ASKS, PEER, PEER_PATH, TICKET_S, USES, code, is_same, new_nonce
 from streams.http.local_reads import MOST_KEYS_BYTES
 from streams.http.options import HttpOptions
-from streams.http.peers import Peer, Silent
+from streams.http.peers import LIVES_S, Peer, Silent
 from streams.http.responses import HttpRefusal, later
 from streams.kafka.membership.group_picture import GroupProcess
 from streams.queries.owners import Owners
@@ -292,7 +292,9 @@ class Router:
                 if not self._peers[gone].is_busy:
                     del self._peers[gone]
                     self._tickets.forget(gone)
-            found = self._peers[endpoint] = Peer(endpoint, lives)
+            # A supervisor, through whose port its workers are asked, notices the same, and its answer is the first.
+            lives_s = 2 * LIVES_S if "/" in endpoint else LIVES_S
+            found = self._peers[endpoint] = Peer(endpoint, lives, lives_s=lives_s)
         return found
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 from http_support.asking import Answer, ask, free_port
 from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
@@ -127,7 +129,9 @@ def test_keys_of_a_stopped_worker_are_503_and_others_are_answered(topics: Topics
     check_stopped(ports[0], second.pid, f"127.0.0.1:{ports[1]}")
 
 
-def test_a_stopped_worker_of_a_supervisor_is_passed_over(topics: Topics, workers: Workers) -> None:
+@pytest.mark.parametrize("requests", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_stopped_worker_of_a_supervisor_is_passed_over(topics: Topics, workers: Workers, requests: int) -> None:
+    """Whichever worker has the turn when it stops: the supervisor or the other worker waits for it first."""
     counting = Counting(topics, workers, session_timeout_ms=45_000)
     counting.send()
     port = free_port()
@@ -136,6 +140,8 @@ def test_a_stopped_worker_of_a_supervisor_is_passed_over(topics: Topics, workers
     wait_until("both have keys", lambda: all(len(here(port, f"/workers/{n}")) == PARTITIONS // 2 for n in (0, 1)))
     wait_until("all keys are answered", lambda: all_answer([port], 1))
     pids = [one["pid"] for one in ask(port, "/state").json["workers"]]
+    for _ in range(requests):
+        ask(port, "/topology")
     check_stopped(port, pids[1], "1")
     supervisor.stop()
 

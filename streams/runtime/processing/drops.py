@@ -49,7 +49,7 @@ class Dropped:
 
 
 Sums = dict[tuple[str, DropReason], Dropped]
-"""What was counted, by node and reason."""
+"""The sums of dropped records by node and reason."""
 
 
 def add_to(sums: Sums, one: Dropped) -> None:
